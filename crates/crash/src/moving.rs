@@ -196,7 +196,7 @@ struct Lived {
     began: u64,
     /// By file.
     promises: Vec<Promises>,
-    /// At which tick at the latest which record was the last that had been applied.
+    /// A tick, and the number of the last record that had been applied by then.
     applied: Vec<(u64, u64)>,
     /// Blocks that were moved.
     moved: u64,

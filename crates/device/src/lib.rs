@@ -2,7 +2,7 @@
 //!
 //! - [`Device`], [`Request`], [`Op`]: the promise (see the head of `device`); [`PageBuf`]: a page on its way;
 //! - [`FileDevice`]: a regular file or block device; [`MemDevice`]: memory; [`SparseImage`]: an Android sparse image,
-//!   for reading; [`ChunkDevice`]: a directory of files, as long as one likes;
+//!   for reading; [`ChunkDevice`]: a directory of files, of any length;
 //! - [`RecordingDevice`] and [`CrashImage`]: what was written, and what a crash may leave of it; [`FaultyDevice`]:
 //!   errors on demand;
 //! - [`HostModel`]: a host's directory in memory, and what a power cut of the host leaves of it, for tests;

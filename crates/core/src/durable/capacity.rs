@@ -10,7 +10,7 @@ use steadyfs_device::PageBuf;
 use steadyfs_format::Lba;
 
 impl Fs {
-    /// Lets the volume hold so many blocks of log space at one time, and makes that durable; a little of it is kept
+    /// Lets the volume hold `blocks` blocks of log space at one time, and makes that durable; a little of it is kept
     /// back for what dies before its discard is done ([`crate::raw::user_blocks`]).
     ///
     /// # Errors

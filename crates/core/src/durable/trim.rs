@@ -1,7 +1,7 @@
 //! Trimming on demand (FITRIM): telling the device of a mounted volume what is free.
 //!
-//! Kept true: a section is told only while it is out of the map of free sections, so no log can open it; so many are
-//! never out at a time that a writer misses them.
+//! Kept true: a section is told only while it is out of the map of free sections, so no log can open it. Too few are
+//! out at a time for a writer to miss them.
 
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -12,7 +12,7 @@ use steadyfs_format::{BLOCK_SIZE, Lba};
 /// Most sections that are taken out at a time, if a longer minimum does not ask for more.
 const SECTIONS_AT_ONCE: u64 = 32;
 
-/// What was told last: free space that goes on from one piece to the next is one.
+/// The run told last: free space that goes on from one piece to the next is one.
 #[derive(Default)]
 struct Told {
     end: u64,

@@ -1,11 +1,11 @@
 //! Who has passed the gate and is about to take blocks.
 //!
 //! Free sections say nothing of writers who have passed the gate and have not placed anything yet: when room is
-//! announced, all who waited for it look at the same free sections. What they may take counts as needed until they have
-//! taken it. So as many of them pass together as leave collection and the next checkpoint what these need, however many
-//! come at once.
+//! announced, all who waited for it look at the same free sections. The blocks that they may take count as needed until
+//! they have taken them. So however many come at once, those that pass leave collection and the next checkpoint the
+//! blocks that these need.
 //!
-//! Kept true: whoever is admitted does not wait at the gate again before the admission is dropped, so that others may
+//! Kept true: an admitted thread does not wait at the gate again before the admission is dropped, so that others may
 //! wait for that.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -71,7 +71,7 @@ impl Drop for Awaiting<'_> {
     }
 }
 
-/// Leave to take so many blocks at most, which is over when this is dropped.
+/// Leave to take `blocks` blocks at most, which is over when this is dropped.
 pub(crate) struct Admission<'a> {
     admissions: &'a Admissions,
     blocks: u64,
@@ -87,9 +87,10 @@ impl<'a> Admission<'a> {
         Admission { admissions, blocks }
     }
 
-    /// If there is room when these blocks are counted too. Others may see them counted for a moment also where there is
-    /// none. Who collects alone may wait for their end then, and is told of it: whoever gets no room here may have to
-    /// wait for that very one. Who waits for collectors is told of room by these.
+    /// The admission, if there is room when these blocks are counted too. Other threads may see them counted for a
+    /// moment also where there is none. One that collects alone may wait for their end then, and is told of it. For the
+    /// thread that gets no room here may have to wait for that very one. Threads that wait for collectors are told of
+    /// room by these.
     pub(crate) fn if_room(admissions: &'a Admissions, blocks: u64, has_room: impl FnOnce() -> bool) -> Option<Self> {
         let admission = Admission::new(admissions, blocks);
         if has_room() {
@@ -102,7 +103,7 @@ impl<'a> Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// So many blocks have been taken.
+    /// `blocks` blocks have been taken.
     ///
     /// # Panics
     /// If they are more than there was leave to take.

@@ -110,7 +110,7 @@ impl FileLocks {
         }
     }
 
-    /// For whoever frees, replaces or moves the contents of these pages.
+    /// For threads that free, replace or move the contents of these pages.
     pub(crate) fn for_change(&self, pages: Range<PageIndex>) -> PageHold<'_> {
         match self.locks() {
             Locks::File(locks) => PageHold([Some(Guard::Alone(locks.writes.write())), None]),

@@ -425,8 +425,8 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             get: |options| Some(Size(options.journal_stride).to_string()),
         },
         tier: Research,
-        help: "with journal=percore, how much a core notes before it tells the others, who count the journal's bytes \
-               (ScaleXFS' strided space counting; with 1 they learn of every operation)",
+        help: "with journal=percore, the bytes that a core notes before it adds them to the count that all cores share \
+               (ScaleXFS' strided space counting; with 1 each operation adds its own)",
     },
     Row {
         name: "cp_lock",
@@ -436,7 +436,7 @@ pub static OPTIONS: &[Row<MountOptions>] = &[
             "cores" => CpCounters::PerCore,
         }),
         tier: Research,
-        help: "count changes, for which a checkpoint waits, all together or each core by itself",
+        help: "the counters of changes that a checkpoint waits for: one for all cores, or one for each",
     },
     Row {
         name: "ssr",

@@ -322,7 +322,7 @@ fn follow_data(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
         && vol.nat.get(&vol.io, owner.nid)?.version == owner.version
         && slots::get(guard.bytes(), features, owner.ofs_in_node)? == Some(Slot::At(from));
     if refers {
-        // First: whoever finds the new address may read there.
+        // First: a thread that finds the new address may read there.
         assert!(from != to, "a block moves to where it is");
         vol.segments().land(to, owner, Sort::Data)?;
         slots::set(guard.edit(), features, owner.ofs_in_node, Slot::At(to))?;
@@ -330,7 +330,7 @@ fn follow_data(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
     Ok(refers)
 }
 
-/// Has the NAT say that a node is at its new place; false if it is not at the old one. What is in memory of it stays.
+/// Has the NAT say that a node is at its new place; false if it is not at the old one. Its copy in memory stays.
 fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool> {
     let node = match vol.node(owner.nid) {
         Ok(node) => node,
@@ -348,7 +348,7 @@ fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
     Ok(true)
 }
 
-/// Whether a change finds room for so many blocks.
+/// Whether a change finds room for `blocks` blocks.
 pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     let segments = fs.vol.segments();
     let Some(area) = &segments.migrating else { return true };
@@ -359,7 +359,7 @@ pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     holds && Owed::of(fs, blocks).fits(area)
 }
 
-/// Whether the device can hold so many blocks beside what is valid, and dead and not yet discarded.
+/// Whether the device can hold `more` blocks beside valid ones, and dead ones not yet discarded.
 fn can_hold(fs: &Fs, area: &MigratingArea, more: u64) -> bool {
     area.capacity().checked_sub(area.dead() + more).is_some_and(|room| fs.vol.space.holds_at_most(room))
 }
@@ -376,7 +376,8 @@ fn ahead(area: &MigratingArea) -> u64 {
 }
 
 /// Blocks that the device has to take before the next commit. It takes no more than its room while it has too many
-/// records to collect, so whoever cannot go back counts here: what has passed the gate, and what is on its way.
+/// records to collect, so all that cannot go back counts here: blocks that have passed the gate, and blocks on their
+/// way.
 #[derive(Clone, Copy)]
 struct Owed {
     /// By those who want to pass now: each block, and a node that refers to it.
@@ -403,23 +404,23 @@ impl Owed {
         2 * (self.all() + ahead(area)) <= area.room()
     }
 
-    /// What is left when all that is on its way has arrived.
+    /// The blocks left when all that is on its way has arrived.
     fn landed(self) -> Self {
         Owed { passed: 0, flying: 0, ..self }
     }
 
-    /// What is left after a checkpoint.
+    /// The blocks left after a checkpoint.
     fn committed(self) -> Self {
         Owed { dirty: 0, ..self.landed() }
     }
 }
 
-/// Whether the device takes, and can hold, what a checkpoint would write after so many records.
+/// Whether the device takes, and can hold, what a checkpoint would write after `records` records.
 fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
     can_hold(fs, area, dirty(fs) + records + fs.admissions.blocks()) && Owed::of(fs, 0).all() + records <= area.room()
 }
 
-/// Waits until there is room for so many blocks.
+/// Waits until there is room for `blocks` blocks.
 ///
 /// # Errors
 /// `NoSpace`; why a checkpoint failed.
@@ -460,7 +461,7 @@ pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
     }
 }
 
-/// Whether the device will take so many blocks when it has what is on its way; waits for some of it.
+/// Whether the device will take `blocks` blocks when it has those on their way; waits for some of it.
 fn waits_for_writes(fs: &Fs, blocks: u64) -> bool {
     let Some(area) = &fs.vol.segments().migrating else { return false };
     let owed = || Owed::of(fs, blocks);
@@ -472,7 +473,7 @@ fn waits_for_writes(fs: &Fs, blocks: u64) -> bool {
     waits
 }
 
-/// Whether the device would not take so many blocks after a checkpoint either, but for records that this completes.
+/// Whether the device would not take `blocks` blocks after a checkpoint either, but for records that this completes.
 fn lacks_room(fs: &Fs, blocks: u64) -> bool {
     let area = fs.vol.segments().migrating.as_ref();
     area.is_some_and(|area| !Owed::of(fs, blocks).committed().fits(area))

@@ -1,6 +1,6 @@
-//! The gate that changes pass before they take blocks, and the work of whoever makes room behind it.
+//! The gate that changes pass before they take blocks, and the work of those who make room behind it.
 //!
-//! Kept true: whoever waits here holds no node lock and no change, so a checkpoint and a collection can go on.
+//! Kept true: a thread that waits here holds no node lock and no change, so a checkpoint and a collection can go on.
 
 use super::host::cleaner;
 use super::{Reclaim, device, nobody};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use steadyfs_format::Lba;
 
 impl Fs {
-    /// As [`Fs::change`], for one that takes up to so many blocks for data; no more than a section's. In this order,
+    /// As [`Fs::change`], for one that takes up to `blocks` blocks for data; no more than a section's. In this order,
     /// for the change has to end first.
     pub(crate) fn change_to_place(&self, blocks: u64) -> Result<(Admission<'_>, Change<'_>)> {
         self.prepare_change()?;
@@ -26,7 +26,7 @@ impl Fs {
         Admission::if_room(&self.admissions, blocks, || self.has_room())
     }
 
-    /// Waits until there is room for so many blocks, collecting if need be. Hold no node lock when calling.
+    /// Waits until there is room for `blocks` blocks, collecting if need be. Hold no node lock when calling.
     pub(crate) fn admit(&self, blocks: u64) -> Result<Admission<'_>> {
         match &self.reclaim {
             Reclaim::Host(host) => host.admit(self, blocks),
@@ -80,7 +80,7 @@ impl Fs {
         drained
     }
 
-    /// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
+    /// Moves what these blocks of the main area hold, wherever they are and whichever node owns them.
     ///
     /// # Errors
     /// A summary, an owner or a block cannot be read; or there is no room.

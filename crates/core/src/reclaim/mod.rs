@@ -39,7 +39,8 @@ pub(crate) enum Reclaim {
 use Reclaim::{Device as ByDevice, Host as ByHost, Nobody as ByNobody};
 
 impl Reclaim {
-    /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
+    /// Collection of a volume whose checkpoint reserves `reserved_segments` segments, by `collectors` threads of its
+    /// own.
     pub(crate) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         match vol.placement.segments() {
             Some(segments) if segments.migrating.is_some() => ByDevice(DeviceReclaim::default()),
@@ -54,7 +55,7 @@ impl Reclaim {
     }
 
     /// How many logs beside the format's six take users' data: as many as were asked for, but no more than its reserve
-    /// can bear beside so many collectors.
+    /// can bear beside `collectors` collectors.
     pub(crate) fn data_logs(options: &GcOptions, layout: &Layout, reserved_segments: u32, collectors: usize) -> usize {
         HostReclaim::data_logs(options, layout, reserved_segments, collectors)
     }
@@ -80,7 +81,7 @@ impl Reclaim {
         }
     }
 
-    /// What was done since the mount.
+    /// The collections since the mount.
     pub(crate) fn totals(&self) -> GcReport {
         self.host().map_or_else(GcReport::default, HostReclaim::totals)
     }

@@ -21,7 +21,7 @@ const SPARE: u64 = 64;
 /// Checkpoints that one change asks for before it is told that there is no room. Others may have taken what each made.
 const MOST_ROUNDS: u32 = 8;
 
-/// What is in the way of a change.
+/// The shortage in the way of a change.
 enum Short {
     /// A log has no more room before the limit.
     Limit,
@@ -31,7 +31,7 @@ enum Short {
     Capacity,
 }
 
-/// Whether a change finds room for so many blocks.
+/// Whether a change finds room for `blocks` blocks.
 pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
     short(fs, blocks).is_none()
 }
@@ -59,7 +59,7 @@ fn short_for(fs: &Fs, blocks: u64, dirty_nodes: usize) -> Option<Short> {
     }
 }
 
-/// Waits until there is room for so many blocks.
+/// Waits until there is room for `blocks` blocks.
 ///
 /// # Errors
 /// `NoSpace`; that a log is used up; why a checkpoint failed.

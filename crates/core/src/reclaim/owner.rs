@@ -1,5 +1,5 @@
 //! Owners of blocks that move: found once, when the blocks are looked at first, and used until they have moved.
-//! Whoever moves a block looks again under its owner's lock ([`why_dead`]), and has it refer to the new place
+//! A thread that moves a block looks again under its owner's lock ([`why_dead`]), and has it refer to the new place
 //! ([`publish`]).
 
 use super::live::{Asking, Live};

@@ -18,7 +18,7 @@ pub enum Urgency {
 pub struct Skipped {
     /// Their owner was deleted.
     pub gone: u64,
-    /// Their owner had written them anew elsewhere, or somebody had moved them.
+    /// Their owner had written them again elsewhere, or somebody had moved them.
     pub moved: u64,
     /// They were still in use at the first look, and no more when they were to be moved: read for nothing.
     pub late: u64,
@@ -102,7 +102,7 @@ pub struct SectionCounts {
     pub free: u64,
     /// As many as the empty segments that wait for a checkpoint make up.
     pub prefree: u64,
-    /// Changes wait for collection while no more than so many are free.
+    /// Changes wait for collection while no more than this many are free.
     pub needed: u64,
     /// Those kept for collection and checkpoints. Writers may take a quarter of them while collectors are at work.
     pub reserved: u64,

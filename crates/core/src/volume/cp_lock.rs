@@ -1,4 +1,4 @@
-//! `cp_rwsem`: shared by whoever changes the volume, exclusive while a checkpoint freezes it.
+//! `cp_rwsem`: shared by threads that change the volume, exclusive while a checkpoint freezes it.
 //!
 //! F2FS counts those who change in one word, which all cores write twice for each change. With `cp_lock=cores` (MAX)
 //! each has a counter of its own, and a freeze looks at all of them.

@@ -1,7 +1,7 @@
 //! The lower half of a mounted volume: device, space, segments, logs and nodes, without files.
 //!
-//! Everything here runs under the checkpoint lock (`cp_rwsem`): whoever changes the volume holds it shared, through a
-//! [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
+//! Everything here runs under the checkpoint lock (`cp_rwsem`): a thread that changes the volume holds it shared,
+//! through a [`Change`], and a checkpoint holds it exclusively while it takes its snapshot.
 
 pub(crate) mod clock;
 pub(crate) mod cp_lock;
@@ -186,7 +186,7 @@ impl Change<'_> {
         }
     }
 
-    /// What was gathered so far: the caller owes it to the device, and must wait for nobody before.
+    /// The writes gathered so far: the caller owes it to the device, and must wait for nobody before.
     pub(crate) fn take_gathered(&self) -> Vec<Request> {
         match self.own.replace(Own::Not) {
             Own::Gathered(mut gathered) => {
@@ -280,7 +280,7 @@ impl Volume {
             depth: OnceCell::new(),
             _lock: CheckpointLock::Shared(guard),
         };
-        // Whoever had the lock may have stopped the volume.
+        // The last holder of the lock may have stopped the volume.
         self.check_writable().map(|()| change)
     }
 
@@ -388,7 +388,7 @@ impl Volume {
     }
 }
 
-/// `errors=panic`: whoever asked for it wants a process that is gone rather than one that does not do its work.
+/// `errors=panic`: its user wants a process that is gone rather than one that does not do its work.
 fn end_process(reason: &Error) -> ! {
     let line = format!("{reason}; ending, as errors=panic asks; the volume is as of its last checkpoint");
     if tracing::enabled!(tracing::Level::ERROR) {

@@ -279,7 +279,7 @@ impl Placement {
         }
     }
 
-    /// Every dirty node has been placed anew. The checkpoint lock is held exclusively.
+    /// Every dirty node has been placed again. The checkpoint lock is held exclusively.
     pub(crate) fn nodes_written(&self) {
         match self {
             InSegments(segments) => segments.nodes_written(),
@@ -478,7 +478,7 @@ impl FrozenPlaces {
         }
     }
 
-    /// What is to be written beside the pack.
+    /// The blocks to write beside the pack.
     pub(crate) fn take_writes(&mut self) -> Vec<(Lba, Vec<PageBuf>)> {
         match self {
             FrozenPlaces::Segments(frozen) => frozen.take_writes(),

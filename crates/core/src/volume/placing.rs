@@ -38,7 +38,7 @@ impl Volume {
     /// `ended` makes the completion of each run. Returns how many of the pages were placed: fewer than all only if the
     /// logs ran out of free segments.
     ///
-    /// Each write is registered before its slot is changed, so whoever finds the new address can read it.
+    /// Each write is registered before its slot is changed, so a thread that finds the new address can read it.
     pub(crate) fn place(
         &self,
         change: &Change<'_>,
@@ -155,7 +155,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Has the node written anew, if it is the one that this block should hold.
+    /// Has the node written again, if it is the one that this block should hold.
     fn write_node_elsewhere(&self, nid: Nid, source: Slot) -> Result<()> {
         let is_there = || self.nat.get(&self.io, nid).map(|info| info.addr == source);
         if !is_there()? {
@@ -177,7 +177,7 @@ impl Volume {
     ///
     /// A page is the page of its block for as long as the block is valid, so what a checkpoint or the chain finds there
     /// is always a content of that very page. The block's segment says by its generation that a content changed, to
-    /// whoever reads there meanwhile.
+    /// readers there.
     #[expect(clippy::too_many_arguments, reason = "those of place, and how")]
     pub(crate) fn place_or_overwrite(
         &self,

@@ -1,7 +1,7 @@
 //! A part of a table in memory whose unused entries leave, a few at a time (CLOCK, or second chance).
 //!
-//! A hand goes around the entries and goes on where it stopped. So whoever adds one looks at a few, however many there
-//! are, and nobody holds the part's lock for long.
+//! A hand goes around the entries and goes on where it stopped. So a thread that adds one looks at a few, however many
+//! there are, and nobody holds the part's lock for long.
 //!
 //! Kept true: each entry has one seat in the ring, and knows which; on its way from the first seat to the last the hand
 //! comes once by every entry that is there all the time.
@@ -18,8 +18,8 @@ pub(crate) const SHARDS: usize = 256;
 /// The least limit that a table has.
 pub(crate) const LEAST: usize = 64;
 
-/// Entries that whoever adds one looks at, where there are too many: two to have one leave, for each has a second
-/// chance, and as many to catch up.
+/// Entries that a thread looks at when it adds one, where there are too many: two to have one leave, for each has a
+/// second chance, and as many to catch up.
 pub(crate) const LOOKS: usize = 4;
 
 /// Entries that a look at all of them takes at once.
@@ -109,7 +109,7 @@ impl<K: Copy + Eq + Hash, V: Seated> SecondChance<K, V> {
         Some(gone)
     }
 
-    /// The hand goes on by no more than so many entries, and takes out those that do not stay.
+    /// The hand goes on by no more than `most` entries, and takes out those that do not stay.
     pub(crate) fn go_on(&mut self, most: usize, mut stays: impl FnMut(&Arc<V>) -> bool) -> Vec<Arc<V>> {
         let (looks, mut gone) = (most.min(self.ring.len()), Vec::new());
         // Each is on a cache line that another core may have written.
@@ -128,8 +128,8 @@ impl<K: Copy + Eq + Hash, V: Seated> SecondChance<K, V> {
     }
 }
 
-/// Looks at each entry of a table twice, a few at a time, while there are too many. `drop_some` takes those out that
-/// may leave, among so many of a part.
+/// Looks at each entry of a table twice, a few at a time, while there are too many. `drop_some` takes
+/// those out that may leave, among the next entries of a part; it is told how many to look at.
 pub(crate) fn sweep<K: Copy + Eq + Hash, V: Seated>(
     shards: &[Mutex<SecondChance<K, V>>],
     too_many: impl Fn() -> bool,

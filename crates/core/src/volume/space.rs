@@ -97,7 +97,7 @@ impl Space {
         self.divide(blocks, self.set_aside())
     }
 
-    /// Sets so many of the blocks aside, an eighth of all at most; how many it is.
+    /// Sets this many blocks aside, an eighth of all at most; returns how many it is.
     pub(crate) fn set_blocks_aside(&self, blocks: u64) -> u64 {
         // Whatever is in use, a part of the blocks can be set aside.
         let _ = self.divide(self.user_blocks(), blocks);
@@ -142,7 +142,7 @@ impl Space {
         SpaceCounts { blocks: self.blocks.taken(), nodes: self.nodes.taken(), inodes: self.inodes.total() }
     }
 
-    /// Whether no more than so many blocks are valid.
+    /// Whether no more than `blocks` blocks are valid.
     pub(crate) fn holds_at_most(&self, blocks: u64) -> bool {
         // What cores have at hand matters only where little is left.
         self.blocks.taken_at_most() <= blocks || self.blocks.taken() <= blocks
@@ -177,7 +177,7 @@ impl Space {
         }
     }
 
-    /// Recovery may have to make or move so many more names. It does not repeat removals, so the directory is fuller
+    /// Recovery may have to make or move `count` more names. It does not repeat removals, so the directory is fuller
     /// for it than it is now.
     pub(crate) fn expect_names(&self, count: u64) {
         self.needed_since[0].add(signed(count * NAME_BLOCKS));

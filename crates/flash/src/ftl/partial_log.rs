@@ -21,8 +21,8 @@ pub(crate) struct PartialLog {
     unit: u32,
     /// A line that is full, until what still waits has been written to the other.
     full: Option<Line>,
-    /// Line to erase, and when what it held is safe elsewhere, as far as is known: when programs up to that number have
-    /// ended.
+    /// Line to erase, not before a time, nor before programs up to a number have ended: then its contents are safe
+    /// elsewhere.
     erasing: Option<(Time, Line, u64)>,
     /// End of the last program.
     end: Time,

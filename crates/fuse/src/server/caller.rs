@@ -16,8 +16,8 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// Whether the caller may administer the system: it is root, has `CAP_SYS_ADMIN`, and has it where this process lives,
 /// not in a user namespace of its own. Not if that cannot be seen.
 ///
-/// Only of root are the capabilities believed: they are those that the process has now, and others may have become
-/// something else since they asked.
+/// Only root's capabilities are believed. They are those that the process has now, and one of another user may have
+/// become something else since it asked.
 pub(super) fn is_administrator(caller: &InHeader) -> bool {
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
     caller.uid == 0

@@ -1,5 +1,5 @@
-//! `soak`: many writers on a volume that is kept nearly full, with many collectors, for as long as one likes; then
-//! everybody looks at what is left.
+//! `soak`: many writers on a volume that is kept nearly full, with many collectors, for any time; then everybody looks
+//! at what is left.
 //!
 //! The writers (`steadyfs_crash::load`) compare all that they read. At the end the contents are compared once more, as
 //! they are in memory, after another mount, and as Linux reads them; our checker and fsck.f2fs look at the volume,

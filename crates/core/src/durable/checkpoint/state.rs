@@ -29,7 +29,7 @@ pub(crate) struct Checkpoints {
     breaks: AtomicU64,
     /// Version word that node footers carry: version | checksum << 32.
     pub(super) stamp: AtomicU64,
-    /// What it is XORed with: not 0 on a volume with a journal.
+    /// The key that it is XORed with: not 0 on a volume with a journal.
     key: AtomicU64,
     pub(super) freeze_max_ns: AtomicU64,
     commit_waits: Histogram,
@@ -114,7 +114,8 @@ impl Checkpoints {
     /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen
     /// and failed.
     ///
-    /// Comes before whoever waits for those nodes can find them done, or gone: they compare [`Checkpoints::breaks`].
+    /// Comes before threads that wait for those nodes can find them done, or gone: they compare
+    /// [`Checkpoints::breaks`].
     pub(crate) fn break_chain(&self) {
         // In this order: who reads the new number of breaks, and then the progress, finds that no node may be written.
         self.frozen.fetch_add(1, SeqCst);

@@ -27,7 +27,7 @@ impl Fs {
         if !self.journal.is_on() {
             return Ok(());
         }
-        // Whoever has a place in the chain by then is seen, and nobody gets one later.
+        // A thread that has a place in the chain by then is seen, and nobody gets one later.
         let frozen = self.vol.freeze()?;
         self.vol.close("the volume was unmounted");
         drop(frozen);

@@ -108,7 +108,7 @@ pub struct JournalStats {
 }
 
 impl Journal {
-    /// The journal of a volume whose packs have room for so many orphans.
+    /// The journal of a volume whose packs have room for `orphan_limit` orphans.
     pub(crate) fn new(options: &MountOptions, orphan_limit: usize, planted: &Planted) -> Self {
         let form = match options.journal {
             JournalMode::Off => None,

@@ -11,7 +11,7 @@
 //!    checkpoint commits.
 //!
 //! A volume with a journal (`docs/JOURNAL-FORMAT.md`) has batches of records between the nodes: each is applied at the
-//! place of its last block ([`records`]). What they give birth to is made before anything is applied.
+//! place of its last block ([`records`]). The inodes that they give birth to are made before anything is applied.
 //!
 //! Kept true: until that checkpoint has committed, nothing is written to a segment in which a node of the chain or a
 //! block that it names lies, nor to the place where the chain ends. So a crash at any moment leaves the same chain, and

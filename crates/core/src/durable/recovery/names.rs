@@ -25,7 +25,7 @@ pub(super) enum Name {
 }
 
 impl Recovery<'_> {
-    /// Makes the name that an inode block holds lead to the inode. What had the name loses it.
+    /// Makes the name that an inode block holds lead to the inode. The inode that had the name loses it.
     pub(super) fn recover_name(&self, inode: &InodeRef, raw: &RawInode, known: Name) -> Result<()> {
         let (ino, name) = (inode.ino(), raw.name().to_vec());
         if raw.name_len() as usize != name.len() || !is_valid_name(&name) {

@@ -42,7 +42,7 @@ fn changed(lba: Lba) -> Error {
     Error::corrupt(format!("the chain of fsynced nodes changes while it is read, at block {lba}"))
 }
 
-/// What is to be recovered of one file. Numbers are indices of links.
+/// The links to recover of one file. Numbers are indices of links.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// The last node that counts: the last one with the fsync mark.
@@ -54,7 +54,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What [`ChainPlan::note`] keeps true of a chain of so many links.
+    /// What [`ChainPlan::note`] keeps true of a chain of `links` links.
     fn check(&self, ino: Ino, links: usize) {
         let Wanted { last, name, born } = *self;
         assert!(last < links, "the last node of inode {ino} is number {last} of {links}");
@@ -77,7 +77,7 @@ pub(super) struct ChainPlan {
     /// Whole batches, and records in them.
     pub(super) batches: u64,
     pub(super) records: u64,
-    /// Contents that batches name, whoever has them: one block of each segment.
+    /// Contents that batches name, whichever file has them: one block of each segment.
     contents: BTreeMap<Option<SegNo>, Lba>,
     /// The block behind the last link.
     end: Option<Lba>,

@@ -5,9 +5,10 @@
 //! checksums (`docs/JOURNAL-FORMAT.md` section 2), and the chain ends before a batch whose blocks did not arrive.
 //!
 //! Kept true: the blocks had been written when the batch took its place, or are written with it, under the same ticket
-//! of the chain: whoever flushes for an fsync behind it waits for them, and flushes them, too. One that the device
-//! refuses is noted before the ticket is gone: then no fsync succeeds by the chain unless a second attempt does. The
-//! inode points at these blocks and at no others; nobody writes to them until the next checkpoint has committed.
+//! of the chain. So a thread that flushes for an fsync behind it waits for them, and flushes them, too. A block that
+//! the device refuses is noted before the ticket is gone: then no fsync succeeds by the chain unless a second attempt
+//! does. The inode points at these blocks and at no others; nobody writes to them until the next checkpoint has
+//! committed.
 
 use crate::canary::Canary;
 use crate::durable::sync::is_chained;

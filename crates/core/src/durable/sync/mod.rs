@@ -93,8 +93,8 @@ struct Chained<'v> {
 /// The node with the mark.
 struct Marked {
     placed: Placed,
-    /// From before it got its place. What it relies on was submitted earlier; what is submitted later may have to wait
-    /// for it, where a log is written in order.
+    /// The cut from before the node got its place. Writes that it relies on were submitted earlier. Where a log is
+    /// written in order, later ones may have to wait for it.
     before: Cut,
     /// The batch before it names all contents that it relies on.
     is_checked: bool,
@@ -402,7 +402,7 @@ impl Fs {
         is_durable &= below.write_with(owed.take(), durably);
         let mut before = Ok(());
         if let Some(Marked { placed: last, before: earlier, .. }) = last {
-            // Everything that the nodes point at was submitted before they got their places, whoever wrote it.
+            // Everything that the nodes point at was submitted before they got their places, whichever thread wrote it.
             let flush = || if steadyfs_rt::mutated("mark-comes-behind-a-flush") { Ok(()) } else { self.chain_flush() };
             before = io.drain_to(earlier).and_then(|()| flush());
             // After a failure too, for the node has its place; but then recovery must not go by it.

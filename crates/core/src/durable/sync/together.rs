@@ -39,7 +39,7 @@ impl<'v> Owed<'v> {
         std::mem::take(&mut self.requests)
     }
 
-    /// Submits the writes: whoever waits for the chain waits for them, too.
+    /// Submits the writes: a thread that waits for the chain waits for them, too.
     pub(super) fn submit_under(self, ticket: &Arc<ChainTicket>) {
         let vol = self.vol;
         let kept = |Request { op, done }| {
@@ -117,7 +117,7 @@ impl Fs {
         self.place_chain(&change, inode, datasync, Plan { breaks, route, owed, contents })
     }
 
-    /// Places the dirty pages of a file, of which there are so many: how many it placed, and what is owed for them;
+    /// Places the `dirty` dirty pages of a file: how many it placed, and the writes owed for them;
     /// `None` if the file may have more. The file is locked.
     pub(super) fn place_contents<'v>(
         &'v self,

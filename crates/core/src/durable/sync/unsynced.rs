@@ -7,7 +7,8 @@
 //! before the rename (`contents`). Where another thread writes some of these contents back, the rename waits for it.
 //! Where recovery could not check the contents, the rename is left to a checkpoint, and so is every fsync until then.
 //!
-//! Kept true: whoever waits for the chain from here on waits for the contents, too, and hears if they were refused.
+//! Kept true: a thread that waits for the chain from here on waits for the contents, too, and hears if they were
+//! refused.
 
 use super::route::Route;
 use super::{Chained, Marked, Plan};
@@ -75,7 +76,7 @@ impl Fs {
                     return Ok(is_checked);
                 }
                 Unsynced::Wait if self.checkpoints.wait() => {}
-                // Whoever writes them back is soon done. The file is locked, so nobody makes more of them.
+                // Their write-back is soon done. The file is locked, so nobody makes more of them.
                 Unsynced::Busy if !has_waited && !steadyfs_rt::mutated("a-rename-waits-for-write-back") => {
                     has_waited = true;
                     self.writeback(inode, ALL_PAGES)?;

@@ -4,11 +4,11 @@
 //! [`Buffer`] has room for, and nothing of them stays. The cache is neither asked nor filled; a dirty page supersedes
 //! what was moved when it is written back.
 //!
-//! `gc.buffer=cache` (F2FS): in the page cache of the file. What is cached is not read; what is not stays in the cache,
-//! within the budget. F2FS submits a request for each block to its kernel, which merges neighbours before the device
-//! sees them (a plug is open meanwhile); so neighbours are one request here, and each block pays for its own. A page
-//! that is dirty is written as it is now, which is its write-back. So it is with regular files whose pages are their
-//! blocks; directories, symlinks, compressed and encrypted files go the other way.
+//! `gc.buffer=cache` (F2FS): in the page cache of the file. Cached pages are not read. Others that are read stay in the
+//! cache, within the budget. F2FS submits a request for each block to its kernel, which merges neighbours before the
+//! device sees them (a plug is open meanwhile); so neighbours are one request here, and each block pays for its own. A
+//! page that is dirty is written as it is now, which is its write-back. So it is with regular files whose pages are
+//! their blocks; directories, symlinks, compressed and encrypted files go the other way.
 //!
 //! Kept true: pages are put into the cache, and dirty ones taken out, under the lock of the node that refers to the
 //! block at that moment, as in `pages`. The node was found by the walk that write-back takes, so that a page number is
@@ -71,7 +71,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Of one of so many collectors.
+    /// Of one of `collectors` collectors.
     pub(super) fn new(options: &GcOptions, collectors: usize, memory: &Arc<Memory>) -> Arc<Self> {
         let own = (options.buffer == GcBuffer::Dedicated).then(|| Arc::clone(memory));
         let limit = options.buffer_bytes(collectors) / BLOCK_SIZE as u64;
@@ -84,7 +84,7 @@ impl Buffer {
         self.limit
     }
 
-    /// Takes room for so many pages, no more than a segment's, once others have been written. The caller must not hold
+    /// Takes room for `pages` pages, no more than a segment's, once others have been written. The caller must not hold
     /// what would have to be returned.
     pub(super) fn lease(self: &Arc<Self>, pages: u64) -> Lease {
         assert!(pages <= self.limit, "{pages} pages never fit into a buffer of {}", self.limit);
@@ -158,7 +158,7 @@ pub(super) fn charge_looks() {
     charge_n(Cost::RadixLookup, LOOKS);
 }
 
-/// What so many requests of F2FS cost that its kernel merges with their neighbours', in the model of costs.
+/// In the model of costs, the price of `requests` requests of F2FS that its kernel merges with their neighbours'.
 pub(super) fn charge_merged(requests: usize) {
     charge_n(Cost::BioSubmit, requests as u64);
 }
@@ -168,7 +168,7 @@ pub(super) fn cached(budget: &Budget, file: Option<&Arc<Inode>>, page: PageIndex
     budget.cache(file?).get_range(page..page + 1).pop().flatten()
 }
 
-/// What is to be written of a block whose owner refers to it: page `number` of the file, if it has one. The owner's
+/// The write of a block whose owner refers to it: page `number` of the file, if it has one. The owner's
 /// node is locked.
 pub(super) fn set_off(budget: &Budget, file: Option<&Arc<Inode>>, number: PageIndex, source: Source) -> Moving {
     let Source { block, page } = source;

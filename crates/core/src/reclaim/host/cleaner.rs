@@ -60,7 +60,7 @@ struct Queued<'a> {
 }
 
 impl Queued<'_> {
-    /// Whether its first segment could be begun without waiting, beside so many pages of others.
+    /// Whether its first segment could be begun without waiting, beside `pages` pages of others.
     fn is_ready(&self, pages: u64, mover: &Mover<'_>) -> bool {
         let arrived = self.summary.iter().flatten().all(Reading::is_done);
         // Nothing becomes valid in what is claimed, so no more than these will need room.
@@ -113,7 +113,7 @@ impl Collector {
     }
 
     /// Cleans the first victim of the queue. Before that it queues others and has them read, as long as it may have
-    /// so many, they fit into memory, and `more`, told how many there are, wants another.
+    /// more, they fit into memory, and `more`, told how many there are, wants another.
     pub(super) fn collect_next<'a>(
         &'a self,
         fs: &'a Fs,
@@ -193,7 +193,7 @@ struct Segment {
     seg: SegNo,
     summary: Box<SummaryBlock>,
     kind: SummaryKind,
-    /// What was valid in it.
+    /// The blocks that were valid in it.
     offsets: Vec<u32>,
     /// Data that is on its way.
     fetched: Option<Fetch>,
@@ -276,7 +276,7 @@ pub(super) fn clean_part(
     Ok(report)
 }
 
-/// Moves what these blocks of the main area hold, wherever they are and whoever owns them.
+/// Moves what these blocks of the main area hold, wherever they are and whichever node owns them.
 pub(in crate::reclaim) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
     let vol = &fs.vol;
     let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();

@@ -14,7 +14,7 @@ use steadyfs_format::{Log, SegNo};
 pub(super) struct Collector {
     pub(super) select: Box<dyn Select>,
     pub(super) sink: Sink,
-    /// Threads that clean a segment together with whoever collects; they put what they move into the cold data log.
+    /// Threads that clean a segment together with the collector; they put what they move into the cold data log.
     pub(super) crew: Option<Arc<Crew>>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Collector {
 pub(super) struct Sink {
     /// The streams of this collector; otherwise the cold data log, which others write to as well.
     collector: Option<usize>,
-    /// What is read for it, and not yet written.
+    /// The blocks read for it, and not yet written.
     pub(super) buffer: Arc<Buffer>,
 }
 

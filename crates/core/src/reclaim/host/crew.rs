@@ -2,10 +2,10 @@
 //!
 //! Victims come one after the other, as F2FS chooses them. If more than half of a segment's blocks are valid, the
 //! segment is split into as many parts as there are threads, and all of them work, each on its part; the next step
-//! comes when the last has ended. Otherwise whoever collects does the whole.
+//! comes when the last has ended. Otherwise the collector does the whole.
 //!
 //! Kept true: the parts of a segment are disjoint, so no two threads move a block; without threads (before they start,
-//! and after they have been stopped) whoever collects does everything.
+//! and after they have been stopped) the collector does everything.
 
 use crate::error::Result;
 use crate::locks;
@@ -38,7 +38,7 @@ struct Shared {
     ended: Condvar,
 }
 
-/// What is to be done.
+/// The work to be done.
 #[derive(Default)]
 struct Board {
     threads: usize,
@@ -77,7 +77,7 @@ impl Drop for Crew {
 }
 
 impl Crew {
-    /// So many threads; none of them runs yet.
+    /// `threads` threads; none of them runs yet.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         let shared = Shared {
             board: Mutex::new(&locks::GC_GATE, Board::default()),
@@ -172,7 +172,7 @@ impl Shared {
         }
     }
 
-    /// A part to do; `None` once there will be none. What was begun is done to its end.
+    /// A part to do; `None` once there will be none. A part that was begun is done to its end.
     fn next(&self) -> Option<(Arc<Job>, usize)> {
         let mut board = self.board.lock();
         loop {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_rt::{EventCount, now};
 
-/// What is known of requests, and of the gap between them.
+/// The state of requests, and of the gap between them.
 pub(super) struct Gaps {
     /// How long nothing must have been asked for.
     quiet: Duration,

@@ -59,7 +59,7 @@ pub(crate) struct HostReclaim {
     hysteresis: u64,
     totals: Mutex<GcReport>,
     times: Mutex<GcTimes>,
-    /// What whoever collects without a thread of its own does now, and how many wait to do so.
+    /// The state of threads that collect beside the collectors (writers, housekeeper, commands), and how many wait to.
     alone: Activity,
     /// Of all collectors, for pages of their own.
     memory: Arc<buffer::Memory>,
@@ -67,7 +67,8 @@ pub(crate) struct HostReclaim {
 }
 
 impl HostReclaim {
-    /// Collection of a volume whose checkpoint reserves so many segments, by `collectors` threads of its own.
+    /// Collection of a volume whose checkpoint reserves `reserved_segments` segments, by `collectors` threads of its
+    /// own.
     pub(super) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
         let reach = Reach::of(vol.layout().sections as usize).urgently(options.gc.search);
@@ -101,7 +102,7 @@ impl HostReclaim {
     }
 
     /// How many logs beside the format's six take users' data: as many as were asked for, but no more than its reserve
-    /// can bear beside so many collectors.
+    /// can bear beside `collectors` collectors.
     pub(super) fn data_logs(options: &GcOptions, layout: &Layout, reserved_segments: u32, collectors: usize) -> usize {
         let reserved_sections = u64::from(reserved_segments.div_ceil(layout.segs_per_sec));
         let left =

@@ -225,7 +225,7 @@ fn with_contents(blocks: Vec<Live>, pages: Vec<PageBuf>) -> impl Iterator<Item =
 
 /// F2FS' way, run by run in the order of the segment: a collector takes the file of a block, waits for the contents if
 /// they are not here yet, moves the block, and gives the file back. So others find a file held for as long as a read
-/// takes. What is here moves together.
+/// takes. Blocks that are here move together.
 fn move_as_they_come<'a>(
     mover: &Mover<'_>,
     here: Vec<Source>,
@@ -236,7 +236,7 @@ fn move_as_they_come<'a>(
     for Coming { read, mut blocks } in coming {
         let all = blocks.len();
         if !read.is_done() {
-            // What was waited for before is not held beyond this wait.
+            // A file that was waited for before is not held beyond this wait.
             move_all(mover, std::mem::take(&mut ready), awaited.take(), attempt)?;
         }
         if !read.is_done() {
@@ -338,7 +338,7 @@ struct Attempt<'a> {
     lease: Lease,
 }
 
-/// Has the inode written anew, without the extent that Linux may have left in it, before blocks of the file move: see
+/// Has the inode written again, without the extent that Linux may have left in it, before blocks of the file move: see
 /// `volume::nodes::write`.
 fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
     let inode = match vol.node(owner.nid()) {

@@ -50,9 +50,9 @@ pub struct GcPlan {
     pub nodes_written: u64,
     /// Sections that would be emptied.
     pub sections_freed: u64,
-    /// What is left of them when what was in them has its new places, in sections.
+    /// The sections left of them when their valid blocks have new places.
     pub sections_gained: f64,
-    /// Garbage in the victims, in blocks: room for so many new ones.
+    /// Garbage in the victims, in blocks: room for as many new ones.
     pub garbage: u64,
     /// Write amplification of filling that room: blocks written in all for each new one, the collection's included.
     pub waf: f64,
@@ -74,7 +74,8 @@ impl Volume {
 }
 
 impl Fs {
-    /// What [`Fs::gc`] would do with so many sections. Writes nothing; also for volumes that are mounted for reading.
+    /// The collection that [`Fs::gc`] would do with `sections` sections. Writes nothing; also for volumes that are
+    /// mounted for reading.
     ///
     /// # Errors
     /// Damaged or unreadable summaries of the victims.

@@ -57,7 +57,7 @@ impl Fs {
         sections > self.sections_needed_for(self.vol.nodes.dirty_at_most()) || sections > self.sections_needed()
     }
 
-    /// Whether more sections are free than changes and a checkpoint need, by so many.
+    /// Whether more sections are free than changes and a checkpoint need, by `extra`.
     pub(crate) fn free_sections_suffice(&self, extra: u64) -> bool {
         self.vol.segments().table.free_sections().checked_sub(extra).is_some_and(|free| self.is_more_than_needed(free))
     }
@@ -81,7 +81,7 @@ impl Fs {
         self.vol.segments().table.free_sections() + self.reclaim.by_host().grace * 3 / 4 <= self.sections_needed()
     }
 
-    /// Whether a checkpoint alone would free enough for so many sections above what writers need.
+    /// Whether a checkpoint alone would free enough for `extra` sections above what writers need.
     pub(super) fn checkpoint_frees_enough(&self, extra: u64) -> bool {
         self.vol.sections_awaiting() > 0 && self.vol.sections_missing(self.sections_needed() + extra) == 0
     }

@@ -34,7 +34,7 @@ impl HostReclaim {
         }
     }
 
-    /// Waits until there is room for so many blocks, collecting if need be. No node lock is held.
+    /// Waits until there is room for `blocks` blocks, collecting if need be. No node lock is held.
     ///
     /// # Errors
     /// `NoSpace`, or why collection failed.
@@ -133,7 +133,7 @@ impl Fs {
                 continue;
             }
             hopeless += 1;
-            // What is free in segments that logs have open can be collected once they are closed.
+            // Space in segments that logs have open can be collected once they are closed.
             if !found
                 && std::mem::take(&mut logs_open)
                 && self.vol.segments().close_data_logs(&self.vol.begin_change()?) > 0

@@ -1,8 +1,8 @@
 //! Choosing victims without a volume: a segment table of any size and collectors that search it, for experiments with
 //! volumes that are too large to be made.
 //!
-//! What is here of a volume is what a search sees: segments with maps and counts of valid blocks, which lose blocks
-//! while others search. A segment that was cleaned is written full anew at once. Searches are those of the collectors
+//! Of a volume there is only what a search sees: segments with maps and counts of valid blocks, which lose blocks
+//! while others search. A segment that was cleaned is written full again at once. Searches are those of the collectors
 //! of a volume (`victim`), and so is the table.
 
 use super::victim::{Effort, ManyVictims, Minds, OneVictim, Reach, Select, Victim};
@@ -46,8 +46,8 @@ impl StandVictim {
 }
 
 impl VictimStand {
-    /// A table of so many segments, all free, with the locks of these options, and collectors that search it as these
-    /// options say.
+    /// A table of `segments` segments, all free, with the locks of these options, and collectors that search it as
+    /// these options say.
     pub fn new(segments: u32, options: &GcOptions, reach: Reach, collectors: usize) -> Self {
         let layout = layout(segments);
         let minds = Arc::new(Minds::new(&layout, collectors, reach, options.victims_by));
@@ -60,10 +60,10 @@ impl VictimStand {
         VictimStand { segs: SegTable::new(&layout, SegLocks::new(options)), collectors: collectors.collect(), layout }
     }
 
-    /// Gives a free segment so many valid blocks, its first ones.
+    /// Gives a free segment `valid` valid blocks, its first ones.
     ///
     /// # Panics
-    /// The segment is in use, or has no so many blocks.
+    /// The segment is in use, or has fewer blocks.
     pub fn fill(&self, segment: u32, valid: u32) {
         assert!(valid <= BLOCKS);
         let mut map = [0; 64];
@@ -84,7 +84,7 @@ impl VictimStand {
         Some(StandVictim { victim, valid })
     }
 
-    /// A victim has been cleaned: its blocks are elsewhere, and the space has been written anew.
+    /// A victim has been cleaned: its blocks are elsewhere, and the space has been written again.
     pub fn clean(&self, collector: usize, victim: StandVictim) {
         for &seg in &victim.victim.segs {
             for off in self.segs.valid_offsets(seg) {
@@ -95,7 +95,7 @@ impl VictimStand {
         }
         self.collectors[collector].done(victim.victim.sec);
         for &seg in &victim.victim.segs {
-            // Whoever took the last block may not have got as far as to say so; then it stays as it is.
+            // The thread that took the last block may not have got as far as to say so; then it stays as it is.
             if self.segs.state(seg).is_prefree() && self.segs.release(seg) {
                 self.write_one();
             }

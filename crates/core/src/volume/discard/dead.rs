@@ -24,7 +24,7 @@ pub(crate) struct Dead {
     blocks: AtomicI64,
 }
 
-/// What was taken out of a segment's map.
+/// The runs taken out of a segment's map.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// First block and number of blocks of each run.
@@ -36,7 +36,7 @@ pub(crate) struct Taken {
 }
 
 impl Dead {
-    /// Nothing has died in so many segments. Runs of fewer than `smallest` blocks are kept.
+    /// Nothing has died in `segments` segments. Runs of fewer than `smallest` blocks are kept.
     pub(crate) fn new(segments: usize, smallest: u32) -> Self {
         Dead {
             maps: (0..segments * WORDS).map(|_| AtomicU64::new(0)).collect(),
@@ -61,8 +61,8 @@ impl Dead {
         self.segments.set(seg.index());
     }
 
-    /// Takes the runs of a segment that are long enough, at most so many, and drops what is in use again. Nobody takes
-    /// blocks of the segment meanwhile.
+    /// Takes the runs of a segment that are long enough, at most `most`, and drops blocks that are in use again. Nobody
+    /// takes blocks of the segment meanwhile.
     pub(crate) fn take(&self, seg: SegNo, held: &Map, most: usize) -> Taken {
         let dead: Map = std::array::from_fn(|w| self.words(seg)[w].load(SeqCst));
         let reused: Map = std::array::from_fn(|w| dead[w] & held[w]);

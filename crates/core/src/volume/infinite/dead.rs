@@ -65,7 +65,7 @@ impl DeadBlocks {
         Err(Error::corrupt(format!("block {} was given up and is given up again", run.start)))
     }
 
-    /// What has died since the last freeze.
+    /// The blocks that died since the last freeze.
     pub(crate) fn fresh(&self) -> impl Iterator<Item = Range<Lba>> + '_ {
         self.fresh.iter()
     }

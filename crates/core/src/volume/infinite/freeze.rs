@@ -112,7 +112,7 @@ impl FrozenLogs {
         Ok(infinite::Checkpoint { header, nat_bitmap, orphans, nat_journal }.encode(&self.sb, pack)?)
     }
 
-    /// What is to be written beside the pack.
+    /// The blocks to write beside the pack.
     pub(crate) fn take_writes(&mut self) -> Vec<(Lba, Vec<PageBuf>)> {
         std::mem::take(&mut self.writes)
     }

@@ -222,7 +222,7 @@ impl EndlessLogs {
         if !self.is_address(lba) {
             return Err(Error::corrupt(format!("block {lba} is given up and was never written")));
         }
-        // What was adopted and is given up again dies with what lies around it.
+        // An adopted block that is given up again dies with the blocks around it.
         if let Some(behind) = &mut *self.behind.lock()
             && behind.adopted.contains(lba)
         {
@@ -364,6 +364,6 @@ pub(crate) fn reach(sb: &SuperBlock) -> u64 {
     u64::from(sb.layout().max_nid().get()) * (1 + u64::from(Width::Eight.slots_per_node()))
 }
 
-/// What is said of a volume whose logs cannot go on.
+/// The error of a volume whose logs cannot go on.
 pub(crate) const WORN_OUT: &str =
     "a log has used up its stretch of the address space; the volume can only be read: copy it to a new one";

@@ -84,7 +84,7 @@ impl Ranges {
         }
     }
 
-    /// Takes the first runs out, at most so many, and none longer than `longest`: of a longer one its parts count, and
+    /// Takes the first runs out, at most `most`, and none longer than `longest`: of a longer one its parts count, and
     /// stay apart.
     pub(crate) fn take_first(&mut self, most: usize, longest: u64) -> Ranges {
         let mut taken = Ranges::default();

@@ -142,8 +142,8 @@ impl FailedWrites {
     }
 
     /// Has nobody write in place until the result is dropped: a block that was refused can be taken while its contents
-    /// move elsewhere, and they would be lost that are written there then. Under the checkpoint lock. Whoever is about
-    /// to write in place has the node's lock, so a mover that takes it after this call finds what they wrote.
+    /// move elsewhere, and they would be lost that are written there then. Under the checkpoint lock. A writer in place
+    /// has the node's lock, so a mover that takes it after this call finds what they wrote.
     pub(crate) fn begin_moving(&self) -> Relocating<'_> {
         let before = self.moving.swap(true, SeqCst);
         assert!(!before, "one checkpoint at a time");
@@ -155,7 +155,7 @@ impl FailedWrites {
         self.moving.load(SeqCst)
     }
 
-    /// An error if there are so many that no more may come.
+    /// An error if there are too many for more to come.
     pub(crate) fn check_room(&self) -> Result<()> {
         match self.first_error() {
             Some(why) if self.count() > LIMIT => Err(Error::Io(why)),

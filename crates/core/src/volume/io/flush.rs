@@ -1,8 +1,8 @@
-//! Shared flushes: of all who want the device's cache flushed at a time, one does it for all (group commit).
+//! Shared flushes: of all threads that want the device's cache flushed at a time, one does it for all (group commit).
 //!
 //! Kept true: [`SharedFlush::flush`] returns success only after a flush that began when the call was made, or later,
 //! has succeeded; a caller who finds nothing written since the last flush began does not flush at all. The first one
-//! always flushes: whoever wrote what is on the device may have ended before it was durable.
+//! always flushes: an earlier writer may have ended before its blocks on the device were durable.
 
 use crate::error::{Error, Result};
 use crate::locks;
@@ -43,7 +43,7 @@ impl SharedFlush {
         }
     }
 
-    /// A write of so many blocks has completed.
+    /// A write of `blocks` blocks has completed.
     pub(crate) fn note_write(&self, blocks: u64) {
         self.completed.fetch_add(blocks, SeqCst);
     }
@@ -54,7 +54,7 @@ impl SharedFlush {
         (self.covered.load(SeqCst) == completed).then_some(completed)
     }
 
-    /// So many blocks, which were durable when they were written, followed so many. If no others have, a flush
+    /// `blocks` blocks, which were durable when they were written, followed `before` others. If no others have, a flush
     /// would find nothing to do; if others have, who flushes next flushes for these, too, which is too much by little.
     pub(crate) fn note_durable(&self, before: u64, blocks: u64) {
         let after = before + blocks;

@@ -10,7 +10,8 @@
 
 use steadyfs_device::{Done, IoResult, Op, PageBuf, Request, StreamHint};
 
-/// What is gathered at most: as much as makes a request cheap, and no more, for the device has nothing to do meanwhile.
+/// The most that is gathered: as much as makes a request cheap, and no more, for the device has nothing to do
+/// meanwhile.
 const MOST_PAGES: usize = 64;
 
 /// Writes that are owed to the device.

@@ -109,10 +109,10 @@ impl Drop for ChainTicket {
     }
 }
 
-/// All that has been written is durable, so many blocks, and nobody else writes nodes: see [`BlockIo::alone`].
+/// All that has been written is durable, this number of blocks, and nobody else writes nodes: see [`BlockIo::alone`].
 pub(crate) struct AllDurable(u64);
 
-/// What is told how a write ended.
+/// The function that is told how a write ended.
 pub(crate) trait Written: FnOnce(std::result::Result<(), IoError>) + Send + 'static {}
 
 impl<F: FnOnce(std::result::Result<(), IoError>) + Send + 'static> Written for F {}
@@ -224,7 +224,7 @@ impl BlockIo {
 
     /// Whether the device has taken the last write of each of these blocks.
     pub(crate) fn have_landed(&self, blocks: &[Lba]) -> bool {
-        // What is owed to a device that works in the call that submits is noted nowhere.
+        // Writes owed to a device that works in the call that submits are noted nowhere.
         let owes = self.synchronous && self.in_flight.load(SeqCst) > 0;
         !owes && blocks.iter().all(|lba| self.pending(*lba).is_none())
     }
@@ -452,8 +452,8 @@ impl BlockIo {
         self.flushes.all_durable().map(AllDurable)
     }
 
-    /// As [`BlockIo::write`], but for the submission, which whoever gets the request owes, and others wait for: from
-    /// here on the blocks are in flight.
+    /// As [`BlockIo::write`], but for the submission, which the thread that gets the request owes, and others wait for:
+    /// from here on the blocks are in flight.
     pub(crate) fn prepare(
         self: &Arc<Self>,
         lba: Lba,
@@ -504,7 +504,7 @@ impl BlockIo {
                 io.forget(lba, count, sequence);
             }
             done(result);
-            // Whoever has waited for this write may let go of the device, and it is closed at that moment.
+            // A thread that has waited for this write may let go of the device, and it is closed at that moment.
             let barrier = Arc::clone(&io.barrier);
             drop(io);
             barrier.leave(epoch);
@@ -521,7 +521,7 @@ impl BlockIo {
                 return self.write(lba, pages, hint, done);
             }
             self.wait_for(lba, count);
-            // What is not among the failed writes when nothing flies stays so: only what is there is tried again.
+            // A block not among the failed writes when nothing flies stays so: only what is there is tried again.
             let _alone = self.failed.has_any(lba, count).then(|| self.rewriting.lock());
             if !self.flies(lba, count) {
                 return self.write(lba, pages, hint, done);
@@ -702,10 +702,10 @@ impl BlockIo {
         Error::Io(error)
     }
 
-    /// Makes everything completed so far durable, together with whoever else wants that now.
+    /// Makes everything completed so far durable, together with all threads that want that now.
     ///
     /// # Errors
-    /// What the device says, and from then on always: a device that could not flush may have dropped any of the writes
+    /// The device's error, and from then on always: a device that could not flush may have dropped any of the writes
     /// before. Unless the error is of another kind than a flush: then nothing is lost, and another flush may do.
     pub(crate) fn flush(&self) -> Result<()> {
         self.lost()?;

@@ -1,8 +1,8 @@
 //! Node blocks in memory: the cache, the lock of each node, and creating and freeing nodes.
 //!
 //! The bytes of a node block are the truth for everything in it: an inode's attributes, a direct node's addresses.
-//! There is no second copy to keep in step; whoever changes a node holds the checkpoint lock shared and the node's
-//! write lock, so a checkpoint finds every node consistent.
+//! There is no second copy to keep in step; a thread that changes a node holds the checkpoint lock shared and the
+//! node's write lock, so a checkpoint finds every node consistent.
 //!
 //! Kept true (format section 7):
 //! - The NAT entry of a node changes only under the node's write lock.
@@ -24,10 +24,10 @@ use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Block, Ino, Lba, Nid, ROOT_INO, Slot};
 use steadyfs_rt::{Cost, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SplitCount, charge};
 
-/// Dirty nodes cannot leave memory. There may be so many times what the cache holds of clean ones: a few seconds' work
-/// of one program, which the next checkpoint ends anyhow.
+/// Dirty nodes cannot leave memory. There may be this many times the clean ones that the cache holds: a few seconds'
+/// work of one program, which the next checkpoint ends anyhow.
 const MOST_DIRTY: usize = 2;
-/// One of so many nodes that the cache holds may be read ahead at a time.
+/// One of this many nodes that the cache holds may be read ahead at a time.
 const AHEAD_SHARE: usize = 4;
 
 type Shard = SecondChance<Nid, Node>;
@@ -72,7 +72,7 @@ impl Body {
     }
 }
 
-/// What was read of a node, if it is that.
+/// The block that was read, if it is this node's.
 fn checked(nid: Nid, info: &NatInfo, lba: Lba, mut page: PageBuf) -> Result<PageBuf> {
     let footer = NodeBlock::view(page.make_mut()).footer;
     if footer.nid() != nid || footer.ino() != info.ino {
@@ -253,7 +253,7 @@ impl NodeCache {
         self.dirt.at_most()
     }
 
-    /// Whether so many are dirty that nobody may make more before they are written.
+    /// Whether too many are dirty for anybody to make more before they are written.
     pub(crate) fn has_too_many_dirty(&self) -> bool {
         let most = MOST_DIRTY * self.limit;
         self.dirty_at_most() > most && self.dirty_count() > most && !steadyfs_rt::mutated("dirty-nodes-are-bounded")
@@ -387,7 +387,7 @@ impl Volume {
     /// Reads a node into the cache; `None` if another thread was first.
     fn load_node(&self, nid: Nid) -> Result<Option<Arc<Node>>> {
         let node = Node::unread(nid);
-        // Whoever finds the node in the table waits at its lock until it is loaded.
+        // A thread that finds the node in the table waits at its lock until it is loaded.
         let mut body = node.body.write();
         if !self.nodes.insert(&node) {
             return Ok(None);

@@ -28,8 +28,9 @@ struct Record {
     introduced: bool,
     /// A node of it was freed that had been written: recovery, which goes by what is in the chain, would keep it.
     reduced: bool,
-    /// Serial of the last block of the warm-node log that holds a node without fsync mark, and with it. 0 for none.
+    /// Serial of the last block of the warm-node log that holds a node without fsync mark; 0 for none.
     unmarked: u64,
+    /// The same of nodes with the mark.
     marked: u64,
 }
 
@@ -46,7 +47,8 @@ pub(crate) struct Standing {
     pub(crate) unmarked: bool,
 }
 
-/// Whether an inode was made since the last freeze, as somebody knows who asks often: that never changes in between.
+/// Whether an inode was made since the last freeze, kept for callers that ask often: between two freezes it never
+/// changes.
 #[derive(Debug, Default)]
 pub(crate) struct KnownBirth(AtomicU64);
 

@@ -57,8 +57,8 @@ impl DiskSize {
 }
 
 /// Makes an image say no more than `end` bytes. Blocks behind it are counted and stay the file's: KEEP_SIZE tells
-/// recovery, which otherwise moves the end behind every block that it finds, and TRUNC whoever changes the file next
-/// that they are to go. What the user has preallocated behind the end stays.
+/// recovery, which otherwise moves the end behind every block that it finds, and TRUNC the next change of the file
+/// that they are to go. Blocks that the user has preallocated behind the end stay.
 pub(crate) fn cut(image: &mut RawInode, end: u64) {
     let preallocated = image.advise() & advise::KEEP_SIZE != 0;
     image.set_size(end);

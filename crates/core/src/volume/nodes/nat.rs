@@ -27,7 +27,7 @@ use steadyfs_rt::{Cost, Leaf, RwLock, SharedLine, SplitCount, charge};
 /// Least NAT blocks to keep in memory.
 const LEAST: usize = 16;
 
-/// Blocks that may leave are looked at so many times for each that comes.
+/// Blocks that may leave are looked at this many times for each that comes.
 const LOOKS: usize = 8;
 
 /// Entries that a core counts for itself: only a checkpoint wants to know how many are dirty, and adds up.
@@ -118,7 +118,7 @@ pub(crate) struct Nat {
     loaded: Leaf<VecDeque<u32>>,
     /// How many rely on a block, per block.
     holds: Box<[AtomicU32]>,
-    /// Of these: a line has those of neighbouring blocks, which cores take side by side.
+    /// The cache lines of `holds`: one line has the counts of neighbouring blocks, which cores take side by side.
     hold_lines: Box<[SharedLine]>,
 }
 

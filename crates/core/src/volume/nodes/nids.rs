@@ -130,7 +130,7 @@ impl FreeNids {
         if !needs_release() {
             self.note_release(false);
         }
-        // Whoever holds one after this look says so, see `hold`.
+        // A thread that holds one after this look says so, see `hold`.
         if needs_release() {
             self.note_release(true);
         }
@@ -227,7 +227,7 @@ impl FreeNids {
                 self.filled.fetch_or(1 << shard_of(nid), SeqCst);
             }
         }
-        // In this order: whoever notes that ids are scarce sees this one, or is seen here.
+        // In this order: a thread that notes that ids are scarce sees this one, or is seen here.
         if self.is_scarce.load(SeqCst) {
             self.note_release(true);
         }

@@ -152,7 +152,7 @@ impl Frozen {
         Ok(checkpoint.encode_pack(orphans, &[hot, warm, cold], nodes.as_ref())?)
     }
 
-    /// What is to be written beside the pack.
+    /// The blocks to write beside the pack.
     pub(crate) fn take_writes(&mut self) -> Vec<(Lba, Vec<PageBuf>)> {
         std::mem::take(&mut self.writes)
     }

@@ -30,7 +30,7 @@ impl SegLocks {
         }
     }
 
-    /// For whoever makes blocks valid or invalid.
+    /// For threads that make blocks valid or invalid.
     pub(crate) fn change(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         (self.meta == GcMeta::Locked).then(|| self.sentry.write())
     }
@@ -40,7 +40,7 @@ impl SegLocks {
         (self.meta == GcMeta::Locked).then(|| self.sentry.read())
     }
 
-    /// For whoever moves a segment from one list to another.
+    /// For threads that move a segment from one list to another.
     pub(crate) fn lists(&self) -> Option<MutexGuard<'_, usize>> {
         (self.select == GcSelect::Locked).then(|| self.seglist.lock())
     }

@@ -35,7 +35,7 @@ const DISCARDS: usize = 64;
 /// The device holds a part of its capacity in vain before a checkpoint has that discarded (D2FS' program: 1.37 GiB of
 /// 239, the 175th part).
 const DEAD_SHARE: u64 = 128;
-/// So many blocks at least: a checkpoint costs some, too.
+/// At least this many blocks: a checkpoint costs some, too.
 const FEWEST_DEAD: i64 = 512;
 /// How long a checkpoint waits for records that the device has delivered and the host has not heard of.
 const MOST_SILENCE: Duration = Duration::from_secs(5);
@@ -169,7 +169,7 @@ impl MigratingArea {
         i64::try_from(self.regions.capacity / DEAD_SHARE).map_or(i64::MAX, |most| most.max(FEWEST_DEAD))
     }
 
-    /// Whether the device may hold so many blocks in vain, which it copies, too, that a checkpoint is due for them.
+    /// Whether the device may hold, and copy, enough blocks in vain for a checkpoint to be due for them.
     pub(crate) fn is_littered(&self) -> bool {
         self.device.is_some() && self.dead.load(SeqCst) >= self.most_dead()
     }
@@ -197,7 +197,7 @@ impl MigratingArea {
         Ok(())
     }
 
-    /// The next records to apply, so many at most, and the number of the first.
+    /// The next records to apply, at most `most`, and the number of the first.
     pub(crate) fn next(&self, most: usize) -> (u64, Vec<Move>) {
         let records = self.records.lock();
         assert!(records.applied >= records.completed, "record {} is completed and not applied", records.completed);
@@ -222,8 +222,8 @@ impl MigratingArea {
         records.applied = number;
         records.stale.extend(stale);
         drop(records);
-        // A waiter who is woken for each record holds up whoever applies them. One who has just begun to wait has not
-        // looked yet, or looks again.
+        // A waiter who is woken for each record holds up the thread that applies them. One who has just begun to wait
+        // has not looked yet, or looks again.
         if number >= self.awaited.load(SeqCst) {
             self.awaited.store(u64::MAX, SeqCst);
             self.event.notify_all();
@@ -255,7 +255,7 @@ impl MigratingArea {
         }
     }
 
-    /// Nothing is heard or applied any more: whoever waits for that goes on.
+    /// Nothing is heard or applied any more: threads that wait for that go on.
     pub(crate) fn end(&self) {
         self.stop.store(true, SeqCst);
         self.event.notify_all();
@@ -395,7 +395,7 @@ impl Segments {
         let log = if sort == Sort::Node { Log::ColdNode } else { Log::ColdData };
         // Read before the locks: a used segment's summary does not change but here.
         let is_known = area.records.lock().summaries.contains_key(&seg);
-        // Bound anew, maybe before its release.
+        // Bound again, maybe before its release.
         let is_new = || self.table.is_free(seg) || self.table.holds_nodes(seg) != log.is_node();
         let stored = if is_known || is_new() { None } else { Some(self.stored_summary(seg)?) };
         let _guard = area.area.lock();

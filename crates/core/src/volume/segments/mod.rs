@@ -147,7 +147,7 @@ impl Segments {
         self.begin_zones()
     }
 
-    /// Takes the first free sections from number `from` on that lie side by side, at most so many, while `can_spare`
+    /// Takes the first free sections from number `from` on that lie side by side, at most `most`, while `can_spare`
     /// one more.
     pub(crate) fn take_free_sections(&self, from: u64, most: u64, can_spare: impl Fn() -> bool) -> Option<Range<u64>> {
         let table = &self.table;
@@ -176,7 +176,7 @@ impl Segments {
         }
     }
 
-    /// Whether so many segments wait for a checkpoint that it should not wait for its timer.
+    /// Whether enough segments wait for a checkpoint that it should not wait for its timer.
     pub(crate) fn checkpoint_is_pressing(&self) -> bool {
         let limit = (self.table.len() as usize / 20).clamp(1, 4096);
         self.table.prefree.count() >= limit

@@ -25,11 +25,11 @@ pub(crate) struct PinnedBlocks {
     loose: AtomicBitmap,
 }
 
-/// What is unpinned when the checkpoint commits whose snapshot saw it invalid.
+/// The blocks to unpin when the checkpoint commits whose snapshot saw them invalid.
 pub(crate) type Loose = Vec<(SegNo, Map)>;
 
 impl PinnedBlocks {
-    /// Nothing is pinned in so many segments.
+    /// Nothing is pinned in `segments` segments.
     pub(crate) fn new(segments: usize) -> Self {
         PinnedBlocks { maps: zeros(segments * WORDS), loose: AtomicBitmap::new(segments) }
     }

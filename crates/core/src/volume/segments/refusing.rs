@@ -1,7 +1,7 @@
 //! Sections that are written in order, as zones are, and that have refused a write: on zoned devices, and on those that
 //! move blocks by themselves.
 //!
-//! Such a section takes no more. What it has refused stays in memory, and the next checkpoint moves it.
+//! Such a section takes no more. Refused blocks stay in memory, and the next checkpoint moves them.
 //!
 //! Kept true: what comes goes to another section. Between two checkpoints that commit a bounded number of sections is
 //! left so, for a device that fails as a whole would have them all.

@@ -151,8 +151,8 @@ impl Segments {
         None
     }
 
-    /// The segment of a kind with the fewest blocks that must not be written; one at a time, as whoever chooses a
-    /// victim.
+    /// The segment of a kind with the fewest blocks that must not be written; one search at a time, as in the choice of
+    /// a victim.
     fn search_used(&self, reuse: &Reuse, kind: Log) -> Option<SegNo> {
         let segs = &self.table;
         let _search = segs.locks.search();

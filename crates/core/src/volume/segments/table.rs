@@ -5,7 +5,8 @@
 //! of them:
 //!
 //! - a free segment is opened by a log (`open`), filled block by block (`mark_valid`) and closed (`close`);
-//! - whoever takes the count of a closed segment to zero, or closes a segment whose count is zero, makes it PREFREE;
+//! - a thread that takes the count of a closed segment to zero, or closes a segment whose count is zero, makes it
+//!   PREFREE;
 //! - a checkpoint that commits turns the PREFREE segments it saw into free ones and raises their generation
 //!   (`release`);
 //! - with `mode=adaptive` a log may also open a used segment and fill its holes (`reopen`); which blocks are holes,
@@ -75,7 +76,7 @@ pub(crate) struct SegTable {
     maps: Box<[AtomicU64]>,
     kinds: Box<[AtomicU8]>,
     mtimes: Box<[AtomicU64]>,
-    /// How often collectors have moved what the segment holds, since the mount; 0 for what the logs took.
+    /// How often collectors have moved the segment's blocks since the mount; 0 for blocks that logs have taken.
     passes: Box<[AtomicU8]>,
     layout: Layout,
     segs_per_sec: u32,
@@ -91,13 +92,13 @@ pub(crate) struct SegTable {
     /// Segments of which a collector could not read something: none tries again until they have been emptied otherwise.
     pub(crate) unreadable: AtomicBitmap,
     free: AtomicBitmap,
-    /// Sections without any used segment. Whoever takes a section out of here owns it.
+    /// Sections without any used segment. A thread that takes a section out of here owns it.
     free_sections: AtomicBitmap,
     /// Per section: segments that are not free (open, dirty, full or prefree).
     used_in_section: Box<[AtomicU32]>,
     /// Free sections that are not in the map for the moment: they are being discarded.
     hidden: AtomicU32,
-    /// They are back.
+    /// Told when hidden sections are back in the map.
     shown: EventCount,
     /// Where the next search for a free section starts.
     cursor: AtomicU32,
@@ -152,7 +153,7 @@ impl SegTable {
         SegTable { from_first, ..self.with_held() }
     }
 
-    /// The same table, of which logs take the first so many sections only.
+    /// The same table, of which logs take the first `sections` sections only.
     pub(crate) fn with_own_sections(mut self, sections: u32) -> Self {
         self.own_sections = sections as usize;
         for section in self.own_sections..self.used_in_section.len() {
@@ -194,8 +195,8 @@ impl SegTable {
         self.words.len() as u32
     }
 
-    /// Installs a record read from the SIT while mounting; `open` says that a log's cursor is in this segment. What is
-    /// zero already is not touched: a volume may have millions of segments that were never used.
+    /// Installs a record read from the SIT while mounting; `open` says that a log's cursor is in this segment. Words
+    /// that are zero already are not touched: a volume may have millions of segments that were never used.
     pub(crate) fn load(&self, seg: SegNo, record: &SitRecord, open: bool) {
         let i = seg.index();
         if record.kind != 0 {
@@ -248,7 +249,7 @@ impl SegTable {
         self.passes[seg.index()].load(SeqCst)
     }
 
-    /// Notes that an open segment takes what collectors move for so many times.
+    /// Notes that an open segment takes blocks that collectors have moved `passes` times.
     pub(crate) fn note_passes(&self, seg: SegNo, passes: u8) {
         self.passes[seg.index()].store(passes, SeqCst);
     }
@@ -613,7 +614,7 @@ impl SegTable {
 
     /// Opens a used segment that was found to be of the kind `was`, for a log of another or the same, to fill its
     /// holes. False if a collector or another log has it, or if what was found has changed: another log filled it and
-    /// left it, or it was freed and written anew.
+    /// left it, or it was freed and written again.
     pub(crate) fn reopen(&self, seg: SegNo, was: u8, kind: u8) -> bool {
         let i = seg.index();
         let opened = {
@@ -632,7 +633,7 @@ impl SegTable {
             return false;
         }
         let _lists = self.locks.lists();
-        // Whoever loses a block of it just now may put it back here; an open segment is nobody's candidate.
+        // A thread that loses a block of it just now may put it back here; an open segment is nobody's candidate.
         self.dirty.clear(i);
         self.kinds[i].store(kind, SeqCst);
         self.sit_dirty.set(i);
@@ -678,13 +679,13 @@ impl SegTable {
     pub(crate) fn unpin(&self, loose: &Loose) {
         let Some(pinned) = &self.pinned else { return };
         for (seg, map) in loose {
-            // First: whoever has seen the old contents of such a block sees that there may be others.
+            // First: a reader that has seen the old contents of such a block sees that there may be others.
             self.renew(*seg);
             pinned.unpin(*seg, map);
         }
     }
 
-    /// Says that blocks of the segment may hold something else from now on: whoever read one before reads again.
+    /// Says that blocks of the segment may hold something else from now on: a thread that read one before reads again.
     pub(crate) fn renew(&self, seg: SegNo) {
         self.words[seg.index()].fetch_add(1 << GENERATION_SHIFT, SeqCst);
     }

@@ -3,7 +3,7 @@
 //!
 //! Kept true:
 //!
-//! - a block of such a section is written at its zone's write pointer, whoever took it (`volume/io/order`);
+//! - a block of such a section is written at its zone's write pointer, whichever log took it (`volume/io/order`);
 //! - a log or stream stands in a zone only if the write pointer is where it goes on, so at a mount those leave that the
 //!   last checkpoint, or a crash, left elsewhere;
 //! - zones that are partly written are those of logs and streams, and those that wait for their last writes or for
@@ -65,7 +65,7 @@ impl Zones {
         self.first
     }
 
-    /// Its sections, which are written in order, of so many that the volume has.
+    /// Its sections, which are written in order, of `sections` that the volume has.
     pub(crate) fn in_turn(&self, sections: u32) -> InTurn {
         InTurn::new(Arc::clone(&self.order), self.first.get()..sections)
     }

@@ -69,7 +69,7 @@ struct Awaiting {
     written: u64,
 }
 
-/// A line that is erased when what it held is safe elsewhere: not before this time, nor before those programs have
+/// A line that is erased when its contents are safe elsewhere: not before this time, nor before those programs have
 /// ended that had been told when it was queued.
 #[derive(Debug, Clone, Copy)]
 struct Erasing {

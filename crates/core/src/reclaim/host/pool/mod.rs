@@ -10,7 +10,7 @@
 //!
 //! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by
 //! itself, as if there were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An
-//! error of a collector ends the same way, so whoever needs the room is told why there is none.
+//! error of a collector ends the same way, so a writer that needs the room is told why there is none.
 //!
 //! This file has the state of the pool and what needs no volume; `work` has what collectors and writers do.
 
@@ -211,7 +211,7 @@ impl Pool {
         CollectorsNow { number, working, writers_waiting, each, ..CollectorsNow::default() }
     }
 
-    /// Sections have become free: whoever waits for them may look.
+    /// Sections have become free: threads that wait for them may look.
     pub(crate) fn announce_room(&self) {
         self.shared.announce_room();
     }

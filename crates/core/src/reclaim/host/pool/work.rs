@@ -84,7 +84,7 @@ impl Pool {
         }
     }
 
-    /// For a writer without room for so many blocks: waits for the collectors. `None` if they could not make any.
+    /// For a writer without room for `blocks` blocks: waits for the collectors. `None` if they could not make any.
     pub(in crate::reclaim::host) fn wait_for_room<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Option<Admission<'a>>> {
         let shared = &self.shared;
         let _awaiting = fs.admissions.awaiting();
@@ -143,7 +143,7 @@ impl Shared {
         self.gaps.as_ref().map(Gaps::goal).filter(|goal| *goal > HYSTERESIS)
     }
 
-    /// More than so many sections are to be free, or free with the next checkpoint.
+    /// More than this number of sections are to be free, or free with the next checkpoint.
     fn wanted(&self, fs: &Fs) -> u64 {
         self.goal().map_or_else(|| fs.sections_aimed_at() + HYSTERESIS, |goal| fs.sections_needed() + goal)
     }
@@ -256,14 +256,14 @@ impl Shared {
         if found && dry < HOPELESS_ROUNDS as u64 * self.collectors.len() as u64 {
             return Ok(true);
         }
-        // What was emptied so far may do.
+        // The sections emptied so far may do.
         self.checkpoint(fs, number, Cause::Needed)?;
         let goes_on = fs.writers_have_room() && found;
         if goes_on {
             self.dry.store(0, SeqCst);
         }
-        // Who found nothing must not have others, who did, begin to count anew: they would ask for pages for ever whose
-        // holders wait for room.
+        // Who found nothing must not have others, who did, begin to count again: they would ask for pages for ever
+        // whose holders wait for room.
         Ok(goes_on)
     }
 

@@ -2,13 +2,13 @@
 //!
 //! Logs give blocks out in order, and threads submit them when they get to it: gathered, kept for the thread that will
 //! wait, or at once. Here a write waits until all before it in its zone have been submitted. A zone that has refused a
-//! write takes no more until it begins anew, unless the device lacked something for the moment: then the zone goes on,
+//! write takes no more until it begins again, unless the device lacked something for the moment: then the zone goes on,
 //! and these blocks may come later. With [`Limits`] the zones are those of a zoned device: no more of them are
 //! partly written at a time than it allows, and one that nobody goes on to fill is finished.
 //!
 //! Kept true: writes of a zone reach the device in the order of their blocks, and none of them is of two zones. A block
-//! that was taken is written without waiting for others ([`super::gather`]), so whoever waits here does not wait in a
-//! circle: of zones that are partly written, all but those in which logs stand come to their end.
+//! that was taken is written without waiting for others ([`super::gather`]). So a thread that waits here does not wait
+//! in a circle: of zones that are partly written, all but those in which logs stand come to their end.
 
 mod queue;
 
@@ -38,7 +38,7 @@ struct Shared {
     zones: Range<u64>,
     limits: Option<Limits>,
     state: Leaf<State>,
-    /// Zones that have refused a write, and did not begin anew since.
+    /// Zones that have refused a write, and did not begin again since.
     broken: AtomicU32,
     /// Something has ended in a zone.
     ended: EventCount,
@@ -62,7 +62,7 @@ impl InOrder {
         InOrder(Arc::new(Shared { inner, zone, zones, limits, state, broken, ended }))
     }
 
-    /// The zone that begins at this block is empty, and will be written anew if it was written to its end, or has
+    /// The zone that begins at this block is empty, and will be written again if it was written to its end, or has
     /// refused a write.
     pub(crate) fn begin_anew(&self, start: u64) {
         let was_broken = self.0.state.with(|state| state.begin_anew(start));

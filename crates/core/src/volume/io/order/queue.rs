@@ -4,7 +4,7 @@ use super::Limits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use steadyfs_device::{IoError, Request, errno};
 
-/// What is to be done in a zone.
+/// The work that is due in a zone.
 pub(super) enum Due {
     Nothing,
     Writes(Vec<Request>),
@@ -145,7 +145,7 @@ impl State {
         self.queues.get_mut(&start).is_some_and(|queue| !std::mem::replace(&mut queue.busy, true))
     }
 
-    /// What is to be done now. If it is nothing, nobody submits any more.
+    /// The work that is due now. If it is nothing, nobody submits any more.
     pub(super) fn due(&mut self, start: u64) -> Due {
         let Some(queue) = self.queues.get_mut(&start) else { return Due::Nothing };
         assert!(queue.busy, "somebody submits writes whose turn it is not");

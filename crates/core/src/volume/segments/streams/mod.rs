@@ -3,7 +3,7 @@
 //! independent logs).
 //!
 //! A stream has an open segment of its own, so collectors do not meet at the cold log, nor writers of different files
-//! at the warm one. It lives in memory only: for whoever reads the volume its segment is one of cold or warm data with
+//! at the warm one. It lives in memory only: for a reader of the volume its segment is one of cold or warm data with
 //! holes. A collector's stream is locked by that collector, once per group of blocks, and by checkpoints, so nobody
 //! waits for it in practice. With `mode=adaptive` the further logs fill holes as the six do.
 //!
@@ -37,8 +37,8 @@ pub(crate) struct Streams {
     data_logs: usize,
 }
 
-/// So many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each open
-/// segment is one less that is free.
+/// This many collectors share a stream for what has been moved before: it comes in small groups of blocks, and each
+/// open segment is one less that is free.
 const SHARERS: usize = 4;
 
 /// An open stream.
@@ -71,7 +71,7 @@ impl Stream {
 }
 
 impl Streams {
-    /// The streams of so many collectors, and so many logs for users' data, none of them open.
+    /// The streams of `collectors` collectors, and `data_logs` logs for users' data, none of them open.
     pub(crate) fn new(collectors: usize, generations: u8, data_logs: usize) -> Self {
         let count = Self::count(collectors, generations) + data_logs;
         let slots = (0..count).map(|_| Mutex::new(&locks::STREAM, None)).collect();
@@ -94,14 +94,14 @@ impl Streams {
         if slot < self.own_slots() { Log::ColdData } else { Log::WarmData }
     }
 
-    /// How many streams so many collectors have.
+    /// How many streams `collectors` collectors have.
     pub(crate) fn count(collectors: usize, generations: u8) -> usize {
         collectors + collectors.div_ceil(SHARERS) * (usize::from(generations) - 1)
     }
 
-    /// Where a collector puts what has been moved so many times before. Blocks that have outlived several collections
-    /// of their segment will probably outlive more; beside younger ones, which are overwritten sooner, they would be
-    /// moved with them each time.
+    /// Where a collector puts blocks that have been moved `passes` times before. Blocks that have outlived several
+    /// collections of their segment will probably outlive more; beside younger ones, which are overwritten sooner, they
+    /// would be moved with them each time.
     pub(crate) fn slot(&self, collector: usize, passes: u8) -> usize {
         assert!(collector < self.collectors, "collector {collector} of {} has no stream", self.collectors);
         match usize::from(passes).min(self.generations - 1) {
@@ -125,7 +125,7 @@ impl Streams {
         older as u8 + 1
     }
 
-    /// Open segments without a valid block: whoever reads the volume finds them free.
+    /// Open segments without a valid block: a reader of the volume finds them free.
     pub(crate) fn empty_segments(&self, segs: &SegTable) -> u64 {
         let empty = |slot: &Mutex<Option<Stream>>| {
             slot.lock().as_ref().is_some_and(|stream| segs.state(stream.head.seg).count() == 0)
@@ -215,7 +215,7 @@ impl Segments {
 
     fn begin_stream(&self, slot: usize, head: Head) -> Stream {
         assert!(self.table.state(head.seg).is_open(), "a stream begins in segment {}, which is not open", head.seg);
-        // What was in a used segment has been moved, or not, as often as it was.
+        // Blocks that were in a used segment keep the number of their moves.
         if head.alloc == AllocType::Lfs {
             self.table.note_passes(head.seg, self.streams.passes(slot));
         }
