@@ -22,7 +22,7 @@ where
 pub(crate) struct AtomicBitmap {
     words: Box<[AtomicU64]>,
     len: usize,
-    /// Signed: a member may be counted out before whoever added it has counted it in.
+    /// Signed: a member may be counted out before the thread that added it has counted it in.
     ones: AtomicI64,
 }
 

@@ -21,7 +21,7 @@ pub enum Error {
     /// The volume contradicts itself.
     #[error("the volume is damaged: {0}; run fsck on it")]
     Corrupt(String),
-    /// What was fsynced after the last checkpoint cannot be recovered.
+    /// Files that were fsynced after the last checkpoint cannot be recovered.
     #[error(
         "what was fsynced after the last checkpoint cannot be recovered: {0}; the mount option disable_roll_forward goes without it"
     )]

@@ -37,7 +37,7 @@ use steadyfs_format::{Ino, PageIndex, ROOT_INO};
 pub struct Fs {
     pub(crate) vol: Volume,
     pub(crate) options: MountOptions,
-    /// What is written in place on this volume: never [`InPlace::Auto`].
+    /// The writes that go in place on this volume: never [`InPlace::Auto`].
     pub(crate) in_place: InPlace,
     pub(crate) inodes: InodeTable,
     /// Memory for cached pages.
@@ -48,7 +48,7 @@ pub struct Fs {
     /// Changes that have passed the gate.
     pub(crate) admissions: Admissions,
     pub(crate) reclaim: Reclaim,
-    /// The shape of the directory tree, for whoever gives a directory another parent.
+    /// The shape of the directory tree, for operations that give a directory another parent.
     pub(crate) shape: steadyfs_rt::Mutex<()>,
     pub(crate) background: Background,
     /// Tells the device what holds nothing any more, where the mount wants that.
@@ -136,9 +136,9 @@ impl Fs {
         self.vol.begin_change()
     }
 
-    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to so many blocks
-    /// for data; collectors leave the pages alone meanwhile, but not while it waits for room. The file's lock is held.
-    /// In this order, for the change has to end first.
+    /// As [`Fs::change`], for one that frees, replaces or moves contents of these pages, and takes up to `blocks`
+    /// blocks for data; collectors leave the pages alone meanwhile, but not while it waits for room. The file's lock is
+    /// held. In this order, for the change has to end first.
     pub(crate) fn change_contents<'a>(
         &'a self,
         inode: &'a Inode,
@@ -168,7 +168,7 @@ impl Fs {
             false if self.vol.nodes.has_too_many_dirty() => Cause::Backlog,
             false => return Ok(()),
         };
-        // Whoever needs no id, and no memory, does not need it to succeed; that it failed has been noted.
+        // A caller that needs no id, and no memory, does not need it to succeed; that it failed has been noted.
         let _noted = self.checkpoint(cause);
         self.vol.check_writable()
     }
@@ -229,7 +229,8 @@ impl Fs {
         }
     }
 
-    /// Sets so many blocks aside for [`Fs::entitled`], an eighth of all at most; how many it is. The mount forgets it.
+    /// Sets this many blocks aside for [`Fs::entitled`], an eighth of all at most; how many it is. The mount forgets
+    /// it.
     pub fn set_aside(&self, blocks: u64) -> u64 {
         self.vol.space.set_blocks_aside(blocks)
     }

@@ -98,7 +98,7 @@ pub(crate) static NODE_TABLE: LockClass = LockClass::new("node_table_lock", 76);
 pub(crate) static DIRTY_NODES: LockClass = LockClass::new("dirty_nodes_lock", 77);
 /// The table of cached inodes.
 pub(crate) static INODE_TABLE: LockClass = LockClass::new("inode_table_lock", 78);
-/// What is known of a directory's pages.
+/// Summaries of a directory's pages.
 pub(crate) static NAMES: LockClass = LockClass::new("dir_names_lock", 79);
 /// A file's cached pages.
 pub(crate) static PAGES: LockClass = LockClass::new("pages_lock", 80);

@@ -1,6 +1,6 @@
 //! What the public operations on names and attributes take and return.
 //!
-//! Plain values: whoever holds one holds a copy, and nothing here changes with the volume afterwards.
+//! Plain values: each is a copy, and nothing here changes with the volume afterwards.
 
 use steadyfs_format::Ino;
 use steadyfs_format::dir::FileType;

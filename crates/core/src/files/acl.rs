@@ -2,7 +2,7 @@
 //!
 //! Kept true: the permission bits of an inode with an access list are those of the list (owner, mask or group, others);
 //! a list that says no more than the mode is not stored. The lists themselves are checked and decided on by the kernel,
-//! or by whoever uses the library.
+//! or by the library's user.
 
 use crate::error::{Error, Result};
 use crate::files::attr::times::clock;

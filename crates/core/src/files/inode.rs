@@ -44,10 +44,10 @@ pub(crate) struct Inode {
     pub(crate) kind: FileType,
     /// The inode block, pinned in the node cache.
     pub(crate) node: Arc<Node>,
-    /// `i_rwsem`: exclusive for whoever changes contents or size, shared for readers that need both to stand still.
+    /// `i_rwsem`: exclusive for changes of contents or size, shared for readers that need both to stand still.
     pub(crate) rwsem: RwLock<()>,
     pub(crate) pages: Pages,
-    /// Direct I/O, and whoever changes contents, against collectors.
+    /// Direct I/O, and changes of contents, against collectors.
     pub(crate) gc: FileLocks,
     /// Of a directory: what its pages do not hold.
     pub(crate) names: Names,
@@ -62,7 +62,7 @@ pub(crate) struct Inode {
     /// Failed writes of the contents.
     pub(crate) write_errors: WriteErrors,
     pub(crate) overwrites: Overwrites,
-    /// Pages that it may get dirty before its next writer sleeps for the flusher again. Changed by whoever has `rwsem`.
+    /// Pages that it may get dirty before its next writer sleeps for the flusher again. Changed under `rwsem`.
     pub(crate) turn: AtomicU64,
     users: AtomicU32,
     /// Link count reached zero: delete when the last user goes.
@@ -228,7 +228,7 @@ impl Inode {
         self.users.load(SeqCst)
     }
 
-    /// Notes that its last name has gone, under the change that took it, behind so many freezes.
+    /// Notes that its last name has gone, under the change that took it, behind `frozen` freezes.
     pub(crate) fn lose_last_name(&self, frozen: u64) {
         self.nameless_from.store(frozen + 1, SeqCst);
         self.unlinked.store(true, SeqCst);
@@ -239,7 +239,7 @@ impl Inode {
         self.unlinked.load(SeqCst) && !self.held.load(SeqCst)
     }
 
-    /// Somebody outside knows it by number. What has to be remembered of it if it leaves memory.
+    /// Somebody outside knows it by number. Returns what has to be remembered of it if it leaves memory.
     pub(super) fn hold(&self) -> u64 {
         assert!(self.users() > 0, "inode {} is held by who has no reference", self.ino);
         self.held.store(true, SeqCst);
@@ -269,12 +269,12 @@ impl Inode {
         self.is_unsynced_new.load(Relaxed)
     }
 
-    /// Notes a write to contents in the inode, under its change, behind so many freezes.
+    /// Notes a write to contents in the inode, under its change, behind `frozen` freezes.
     pub(crate) fn note_contents(&self, frozen: u64) {
         self.contents_from.store(frozen + 1, Relaxed);
     }
 
-    /// Whether a batch has to carry contents in the inode: only the checkpoint that comes after so many freezes has
+    /// Whether a batch has to carry contents in the inode: only the checkpoint that comes after `frozen` freezes has
     /// them.
     pub(crate) fn has_new_contents(&self, frozen: u64) -> bool {
         self.is_unsynced_new() && self.contents_from.load(Relaxed) > frozen
@@ -353,7 +353,7 @@ impl InodeTable {
         }
     }
 
-    /// The inode if it is in memory, for whoever only looks at it: it is not a reference, and may be deleted meanwhile.
+    /// The inode if it is in memory, for a look at it only: it is not a reference, and may be deleted meanwhile.
     pub(crate) fn peek(&self, ino: Ino) -> Option<Arc<Inode>> {
         self.shard(ino).lock().get(ino).filter(|inode| !inode.dying.load(SeqCst)).cloned()
     }
@@ -478,7 +478,7 @@ impl InodeTable {
         }
     }
 
-    /// Inodes in memory that nobody uses: about so many, for users come and go.
+    /// Inodes in memory that nobody uses: an estimate, for users come and go.
     fn unused(&self) -> usize {
         usize::try_from(self.cached.sum() - self.queue.shared.in_use.sum()).unwrap_or(0)
     }

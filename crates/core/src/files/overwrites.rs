@@ -36,7 +36,7 @@ impl Overwrites {
         self.synced.fetch_max(count, SeqCst);
     }
 
-    /// Whether the device may not have one of them for good, if so many checkpoints have committed.
+    /// Whether the device may not have one of them for good, if `done` checkpoints have committed.
     pub(crate) fn is_unsynced(&self, done: u64) -> bool {
         self.count() > self.synced.load(SeqCst) && done <= self.frozen.load(SeqCst)
     }

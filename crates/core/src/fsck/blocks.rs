@@ -109,7 +109,7 @@ impl Blocks {
     }
 }
 
-/// What is wrong with the address of a node, if no node can lie there.
+/// The fault of the address of a node, if no node can lie there.
 pub(super) fn misplaced_node(image: &Image, ino: Ino, nid: Nid, lba: Lba) -> Option<Issue> {
     match image.log_space() {
         None => (!image.layout().in_main(lba)).then_some(Issue::NatOutside { nid, ino, lba }),

@@ -80,7 +80,7 @@ impl<'a> Area<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// One with so many pages.
+    /// One with `pages` pages.
     pub(super) fn new(ctx: &'a Context, inodes: &'a Inodes, index: u32, info: &'a InodeInfo, pages: usize) -> Self {
         // Names of usual length fill a page like that, and larger directories are rare.
         let expected = (pages * usize::from(BLOCK_SLOTS) / 4).min(MOST_EXPECTED);
@@ -154,7 +154,7 @@ impl<'a> Directory<'a> {
         if dot == 1 {
             self.inodes.counters(self.index).dotdot.store(record.ino, Relaxed);
             if record.ino == 0 {
-                // What it should be is not known yet, but no directory has this number.
+                // The right number is not known yet, but no directory has this number.
                 self.ctx.add(Issue::DotWrong { ino, name, found: 0, expected: self.info.pino.get() });
             }
         } else if record.ino != ino.get() {

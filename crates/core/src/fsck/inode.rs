@@ -179,7 +179,7 @@ fn check_zeros(ctx: &Context, ino: Ino, inode: &Inode, bytes: &Block, shape: Ino
 /// The target of a symbolic link, as far as it can be read: what cannot be one is refused by `ls -l`.
 fn check_target(ctx: &Context, ino: Ino, inode: &Inode, shape: InodeShape) {
     let (size, in_inode) = (inode.size(), inode.has_inline(inline::DATA));
-    // What was deleted while open is cut already. Of an encrypted one the stored bytes are any.
+    // A file that was deleted while open is cut already. Of an encrypted one the stored bytes are any.
     if inode.links() == 0 || inode.advise() & advise::ENCRYPT != 0 {
         return;
     }

@@ -122,7 +122,7 @@ pub(super) struct Inodes {
 }
 
 impl Inodes {
-    /// So many of which nothing is known yet.
+    /// `count` of them, of which nothing is known yet.
     pub(super) fn new(count: u32) -> Self {
         Inodes { count, chunks: (0..count.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
     }

@@ -146,7 +146,7 @@ impl LogBlocks {
     }
 }
 
-/// What is wrong with the address of a block of this kind, if it can lie nowhere there.
+/// The fault of the address of a block of this kind, if it can lie nowhere there.
 pub(super) fn misplaced(space: &LogSpace, kind: SummaryKind, ino: Ino, nid: Nid, lba: Lba) -> Option<Issue> {
     let (is_right, holds): (fn(Stretch) -> bool, _) = match kind {
         SummaryKind::Node => (Stretch::is_node, "nodes"),

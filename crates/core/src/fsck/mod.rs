@@ -8,7 +8,7 @@
 //! `inode`, `node`, `slots`, `xattrs`), quota files (`quota`), all directories (`dirs`, `dentries`), totals (`totals`).
 //! Each hands the next what it needs; within a phase all threads work on numbered jobs (`pool`).
 //!
-//! What it keeps true:
+//! Kept true:
 //! - No image makes it panic, loop or recurse: nodes are visited once, levels are four, chains are watched for loops.
 //! - Memory is bounded by the volume's own tables; a volume with a million files takes 160 MB:
 //!   - 138 bytes per main segment, and 64 MiB of summaries;

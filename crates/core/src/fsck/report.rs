@@ -92,7 +92,7 @@ pub struct Checked {
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was found, in the order of the table of [`Issue`]; at most [`super::CheckOptions::max_issues`], and some
+    /// The issues found, in the order of the table of [`Issue`]; at most [`super::CheckOptions::max_issues`], and some
     /// fatal ones.
     pub issues: Vec<Issue>,
     /// Issues that were found beyond those.

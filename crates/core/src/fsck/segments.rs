@@ -16,7 +16,7 @@ pub(super) struct CheckedSegments {
     reached: Vec<AtomicU64>,
 }
 
-/// What is known about a block that was just reached.
+/// The facts about a block that was just reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reached {
     pub(super) segment: SegNo,

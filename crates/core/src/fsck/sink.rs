@@ -72,7 +72,7 @@ impl Tracker {
         tracker
     }
 
-    /// So many more units are done.
+    /// `units` more units are done.
     pub(super) fn advance(&self, units: u64) {
         let done = self.done.fetch_add(units, Relaxed) + units;
         if let Some(report) = &self.report {

@@ -28,9 +28,9 @@ const JOB: usize = 256;
 const SLAB: usize = 1024;
 /// NAT blocks per job where ids are gone through.
 const NAT_JOB: usize = 128;
-/// Nodes with at most so many blocks between them are read together,
+/// Nodes with at most this many blocks between them are read together,
 const GAP: u64 = 8;
-/// in runs of at most so many blocks, which stay in a processor's own cache until they are checked.
+/// in runs of at most this many blocks, which stay in a processor's own cache until they are checked.
 const RUN: u64 = 64;
 
 /// A node to look at.
@@ -116,8 +116,8 @@ pub(super) fn walk(ctx: &Arc<Context>) -> Walked {
     Walked { inodes, dirs, dir_pages, quota }
 }
 
-/// Every inode, in the order of segments; within one, whoever looks at them puts them in order. (To sort them all here
-/// would keep the other threads waiting.) One outside the main area was reported with its NAT entry.
+/// Every inode, in the order of segments; within one, the thread that looks at them puts them in order. (To sort them
+/// all here would keep the other threads waiting.) One outside the main area was reported with its NAT entry.
 fn inode_items(ctx: &Arc<Context>) -> Vec<Item> {
     if ctx.layout().main_segments == 0 {
         return sorted_inode_items(ctx);

@@ -101,7 +101,7 @@ pub(super) fn usage(error: FormatError) -> Error {
     Error::Usage(error.to_string())
 }
 
-/// What the layout of a device of so many blocks depends on.
+/// The choices that the layout of a device of `blocks` blocks depends on.
 pub(super) fn geometry(options: &MkfsOptions, blocks: u64) -> MkfsChoices {
     MkfsChoices {
         device_bytes: blocks * BLOCK_SIZE as u64,

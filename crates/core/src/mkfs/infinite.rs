@@ -32,7 +32,7 @@ const MAX_PAYLOAD: u32 = 256;
 pub struct Infinite {
     /// Blocks that log space may hold at one time.
     pub capacity: u64,
-    /// To how many a resize may raise that: there are node ids for so many.
+    /// To how many a resize may raise that: the node ids suffice for these.
     pub most: u64,
     /// Base-2 logarithm of the blocks of a log.
     pub log_shift: u8,

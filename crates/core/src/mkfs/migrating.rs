@@ -33,7 +33,7 @@ pub struct Migrating {
 }
 
 impl Migrating {
-    /// The usual volume on a device that can hold so many blocks.
+    /// The usual volume on a device that can hold `capacity` blocks.
     pub fn new(capacity: u64) -> Self {
         Migrating { capacity, regular_ratio: DEFAULT_REGULAR_RATIO }
     }
@@ -86,8 +86,8 @@ impl Migrating {
     }
 }
 
-/// The smallest device whose main area has exactly so many sections: each more of the device is one more there, or one
-/// more for tables.
+/// The smallest device whose main area has exactly `sections` sections: each more of the device is one more there, or
+/// one more for tables.
 fn sized(choices: &MkfsChoices, section: u64, sections: u64) -> Result<(MkfsChoices, MkfsLayout)> {
     let bytes = |sections: u64| sections * section * BLOCK_SIZE as u64;
     let mut last = Error::Usage("no device has room for such a D2FS volume".to_owned());

@@ -4,8 +4,8 @@
 //! tables, both checkpoint packs, and last the superblocks. The same options give the same bytes: what mkfs.f2fs takes
 //! from a random generator follows from the uuid and the time here.
 //!
-//! What it keeps true: until the last flush the device holds no superblock, so an interrupted run leaves no volume
-//! behind that could be mistaken for the old or the new one. What it relies on: nobody else uses the device.
+//! Kept true: until the last flush the device holds no superblock, so an interrupted run leaves no volume
+//! behind that could be mistaken for the old or the new one. Relies on: nobody else uses the device.
 
 mod choices;
 mod contents;
@@ -53,7 +53,7 @@ pub struct MkfsOptions {
     pub hot_extensions: Vec<String>,
     /// Owner and group of the root directory.
     pub root_owner: (u32, u32),
-    /// Use only so many blocks of the device.
+    /// Use only this many blocks of the device.
     pub blocks: Option<u64>,
     /// Where the device begins on its disk, in sectors of 512 bytes, so that zones are aligned to the disk's.
     pub start_sector: u64,
@@ -109,7 +109,7 @@ impl MkfsOptions {
     }
 }
 
-/// What was made.
+/// The volume that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MkfsReport {
     /// The superblock: geometry, label, uuid, features.

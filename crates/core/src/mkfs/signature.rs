@@ -1,4 +1,4 @@
-//! What is on a device already, told by the marks that file systems and partition tables leave at fixed places.
+//! The contents of a device, told by the marks that file systems and partition tables leave at fixed places.
 
 use crate::error::Result;
 use steadyfs_device::Device;

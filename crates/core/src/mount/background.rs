@@ -1,6 +1,6 @@
 //! The housekeeper: the thread in which a mounted volume does what it does by itself.
 //!
-//! It wakes every second, or when poked. What it does then is said in `housekeeping`.
+//! It wakes every second, or when poked. `housekeeping` says what it does then.
 
 use crate::options::COMMIT_SECONDS;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The handle of the discarder's thread (`discarding`): whoever has it may end the thread.
+//! The handle of the discarder's thread (`discarding`): its owner may end the thread.
 
 use crate::volume::discard::Signal;
 use std::sync::Arc;

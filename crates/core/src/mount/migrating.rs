@@ -69,7 +69,7 @@ pub(super) fn device(image: &Image) -> (Arc<dyn Device>, Option<InTurn>) {
     }
 }
 
-/// What is known of the device's records before it was asked.
+/// The device's records as they are known before it was asked.
 pub(super) fn area(image: &Image, read_only: bool) -> Option<MigratingArea> {
     let regions = *image.superblock().regions()?;
     let device = Some(Arc::clone(image.device())).filter(|device| !read_only && device.migrations().is_some());

@@ -13,7 +13,7 @@ use steadyfs_device::{Device, OverlayDevice};
 ///
 /// # Errors
 /// Damage. That this version does not change such a volume, or not on such a device, is none; nor is an error of the
-/// device, which whoever asks has met already.
+/// device, which the caller has met already.
 pub(crate) fn rehearse(image: &Image) -> Result<()> {
     match try_out(image) {
         Err(Error::Unsupported(_) | Error::Io(_)) => Ok(()),

@@ -151,7 +151,7 @@ impl Tables {
     }
 }
 
-/// The statistic that the hot-node summary carries. After a crash the pack has none, and the statistic begins anew.
+/// The statistic that the hot-node summary carries. After a crash the pack has none, and the statistic begins again.
 fn kbytes_written(image: &Image) -> u64 {
     image.pack_summary(Log::HotNode).map_or(0, |summary| summary.journal.kbytes_written())
 }

@@ -1,13 +1,13 @@
 //! Shutting a volume down (FS_IOC_SHUTDOWN): from one moment on it is as after a power cut, though it is still mounted.
 //!
 //! Kept true: when [`Fs::shut_down`] has returned nothing is written to the device any more. What says so is the
-//! volume's end (`Volume::shut_down`), which no change passes: a checkpoint, and whoever had passed before, has come to
-//! an end by then.
+//! volume's end (`Volume::shut_down`), which no change passes: a checkpoint, and all that had passed before, has come
+//! to an end by then.
 
 use crate::error::Result;
 use crate::fs::Fs;
 
-/// What is still made durable when a volume is shut down.
+/// The state that is still made durable when a volume is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutDown {
     /// Everything, as by [`Fs::sync`].
@@ -19,9 +19,9 @@ pub enum ShutDown {
 }
 
 impl Fs {
-    /// Shuts the volume down: nothing is written to the device from now on, whoever changes something or asks for
-    /// durability gets [`Error::ShutDown`](crate::Error::ShutDown), and [`Fs::unmount`] leaves the volume as a power
-    /// cut does. The next mount recovers what was fsynced.
+    /// Shuts the volume down: nothing is written to the device from now on, changes and requests for durability get
+    /// [`Error::ShutDown`](crate::Error::ShutDown), and [`Fs::unmount`] leaves the volume as a power cut does. The next
+    /// mount recovers what was fsynced.
     ///
     /// # Errors
     /// What the sync or the checkpoint says that was asked for; then the volume goes on.

@@ -90,7 +90,7 @@ pub(super) fn device(image: &Image, read_only: bool, plain: Arc<dyn Device>) -> 
     (Arc::clone(&order) as Arc<dyn Device>, Some(Zones::new(order, SecNo::new(section))))
 }
 
-/// Collectors and further logs for users' data, of so many that are wanted, for which zones can be open beside those of
+/// Collectors and further logs for users' data, of those that are wanted, for which zones can be open beside those of
 /// the six logs.
 pub(super) fn bounded(image: &Image, generations: u8, (collectors, data_logs): (usize, usize)) -> (usize, usize) {
     let Some(zones) = image.device().zones().filter(|zones| is_zoned(image) && zones.max_active > 0) else {

@@ -65,7 +65,7 @@ pub enum Discard {
     Off,
     /// Sections that have become free: 2 MiB, unless mkfs was told otherwise.
     Segments,
-    /// Also runs of so many blocks and more that have become free within a segment; from 1 to 512.
+    /// Also runs of this many blocks and more that have become free within a segment; from 1 to 512.
     Runs(u32),
 }
 
@@ -105,7 +105,7 @@ pub enum WriteBack {
     #[default]
     Together,
     /// The flusher alone, as on Linux since 3.2, where one thread writes back for a volume: writers above the limit
-    /// sleep. It goes on only while fewer than so many requests of write-back are at the device.
+    /// sleep. It goes on only while fewer than this many requests of write-back are at the device.
     Flusher(u32),
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for WriteBack {
 }
 
 /// What to do when a checkpoint could not be written. A failed write of file contents never comes to this: it is
-/// reported to whoever syncs the file, and the pages stay dirty.
+/// reported to the caller that syncs the file, and the pages stay dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnError {
     /// Go on, and try again with the next checkpoint: everything changed since the last one stays in memory until it is
@@ -209,7 +209,7 @@ pub struct MountOptions {
     pub gc: GcOptions,
     /// How logs get segments, if it was said; see `MountOptions::allocation`.
     pub mode: Option<Allocation>,
-    /// What is written in place.
+    /// The writes that go in place.
     pub in_place: InPlace,
     /// Logs take the first free section there is, rather than the next; if not said, on small volumes with
     /// [`Allocation::Adaptive`], as in F2FS.
@@ -341,7 +341,7 @@ impl MountOptions {
         self.mode.unwrap_or(self.gc.system.allocation())
     }
 
-    /// What is written in place, on a volume of so many segments.
+    /// The writes that go in place, on a volume of `segments` segments.
     pub fn writes_in_place(&self, segments: u32) -> InPlace {
         match (self.allocation(), self.in_place) {
             (Allocation::Lfs, _) => InPlace::Never,
@@ -351,7 +351,7 @@ impl MountOptions {
         }
     }
 
-    /// Whether logs take the first free section, on a volume of so many segments.
+    /// Whether logs take the first free section, on a volume of `segments` segments.
     pub(crate) fn takes_first_free(&self, segments: u32) -> bool {
         self.first_free.unwrap_or(self.allocation() == Allocation::Adaptive && segments <= SMALL_VOLUME)
     }

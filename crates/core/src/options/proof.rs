@@ -7,7 +7,7 @@ use std::fmt::Debug;
 /// A value that no row allows.
 const NONSENSE: &str = "nonsense,";
 
-/// What is wrong with a table, a line each. `samples` has texts that [`Values::Text`] rows allow, by the row's name.
+/// The faults of a table, a line each. `samples` has texts that [`Values::Text`] rows allow, by the row's name.
 ///
 /// Each row has to parse every value, print what was set, and get the same target from the printed form. One value at
 /// least has to change the target. A wrong value has to be refused with the ones that are allowed.

@@ -27,11 +27,11 @@ pub struct Row<T: 'static> {
     pub name: &'static str,
     /// Names that it also has; of rows with values only.
     pub aliases: &'static [&'static str],
-    /// What it can be.
+    /// Its possible values.
     pub values: Values<T>,
     /// For whom it is.
     pub tier: Tier,
-    /// What it does, as a clause. Empty if another table has a row of the same name, which says it.
+    /// Its effect, as a clause. Empty if another table has a row of the same name, which says it.
     pub help: &'static str,
 }
 
@@ -87,7 +87,7 @@ pub enum Values<T> {
     Text {
         /// The form, for lists: `N|cores`.
         form: &'static str,
-        /// What is allowed, as a phrase.
+        /// The allowed texts, as a phrase.
         allowed: &'static str,
         /// Sets it; `None` if the text is not allowed.
         set: fn(&mut T, &str) -> Option<()>,
@@ -102,7 +102,7 @@ pub enum Values<T> {
 pub struct Refusal {
     /// The option as it was given.
     pub option: String,
-    /// What is allowed, as a clause.
+    /// The allowed values, as a clause.
     pub allowed: String,
 }
 
@@ -113,7 +113,7 @@ pub struct Entry {
     pub spelled: String,
     /// For whom it is.
     pub tier: Tier,
-    /// What it does, and the default value if one is printed for it.
+    /// Its effect, and the default value if one is printed for it.
     pub help: String,
 }
 

@@ -9,14 +9,14 @@ use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 /// Who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcCollectors {
-    /// Whoever needs room, one at a time: F2FS.
+    /// Writers that need room, one at a time: F2FS.
     Writers,
-    /// So many threads of the volume's own.
+    /// This number of threads of the volume's own.
     Threads(u32),
     /// One thread for each core.
     PerCore,
-    /// Whoever needs room, one at a time, with so many threads that share a victim of which more than half is valid:
-    /// P-GC.
+    /// Writers that need room, one at a time, with this number of threads that share a victim of which more than half
+    /// is valid: P-GC.
     Split(u32),
 }
 
@@ -32,7 +32,7 @@ pub enum GcStream {
 /// How many logs take what users write to files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataLogs {
-    /// So many. One is the warm data log of the format.
+    /// This number. One is the warm data log of the format.
     Count(u32),
     /// One for each core: MAX.
     PerCore,
@@ -56,7 +56,7 @@ pub enum GcMeta {
     Loose,
 }
 
-/// What a collector keeps from direct I/O and from whoever cuts or moves contents, while it moves blocks of a file.
+/// What a collector keeps from direct I/O and from cuts and moves of contents, while it moves blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcProtect {
     /// The whole file, also from other collectors: F2FS.
@@ -136,7 +136,7 @@ pub struct GcOptions {
     pub idle: Option<Duration>,
     /// What keeps the state of segments together.
     pub meta: GcMeta,
-    /// What is kept from others while it is moved.
+    /// The blocks that are kept from others while they are moved.
     pub protect: GcProtect,
     /// Where blocks are while they move.
     pub buffer: GcBuffer,
@@ -300,7 +300,7 @@ impl GcOptions {
         GcOptions { system, ..techniques }
     }
 
-    /// How many logs users' data is spread over, on so many cores; 0 if it all goes to the one of the format.
+    /// How many logs users' data is spread over, on `cores` cores; 0 if it all goes to the one of the format.
     pub(crate) fn extra_logs(&self, cores: usize) -> usize {
         let wanted = match self.data_logs {
             DataLogs::Count(count) => count as usize,
@@ -309,14 +309,14 @@ impl GcOptions {
         if wanted > 1 { wanted } else { 0 }
     }
 
-    /// What each of so many collectors may have in memory, in bytes: a segment's worth at least, for less would hold no
-    /// victim.
+    /// The memory that each of `collectors` collectors may have, in bytes: a segment's worth at least, for less would
+    /// hold no victim.
     pub(crate) fn buffer_bytes(&self, collectors: usize) -> u64 {
         let share = ALL_BUFFERS / collectors.max(1) as u64;
         self.buffer_size.unwrap_or_else(|| share.min(ENOUGH_BUFFER)).max(LEAST_BUFFER)
     }
 
-    /// How many threads of its own a volume wants, on so many cores.
+    /// How many threads of its own a volume wants, on `cores` cores.
     pub(crate) fn threads(&self, cores: usize) -> usize {
         match self.collectors {
             GcCollectors::Writers | GcCollectors::Split(_) => 0,
@@ -354,7 +354,7 @@ const ENOUGH_BUFFER: u64 = 8 << 20;
 /// Each keeps a segment open.
 pub(crate) const MOST_DATA_LOGS: u32 = 1024;
 
-/// Whoever waits longer than a minute wants `off`.
+/// A wait of more than a minute means `off`.
 const LONGEST_IDLE_MS: u64 = 60_000;
 
 /// Data that has been moved so often does not differ in its age any more.

@@ -1,15 +1,15 @@
 //! A lock-free list of held and wanted ranges, newest first.
 //!
 //! An element is linked at the head, so what stands behind it came before it and nothing is ever put there. Its holder
-//! deletes it by a mark, the lowest bit of its own pointer to the next; whoever walks past a marked element unlinks it
-//! and retires its memory. Kept true:
+//! deletes it by a mark, the lowest bit of its own pointer to the next; a thread that walks past a marked element
+//! unlinks it and retires its memory. Kept true:
 //!
 //! - a pointer with a mark never changes again, so nothing is unlinked behind an element that is being unlinked itself;
 //! - only who unlinks an element retires it, once, and never before it is marked; nobody holds it then;
 //! - an element that was linked is never linked again: who has to try again makes a new one;
 //! - between `pin` and the end of that guard nobody waits, and no lock is taken.
 //!
-//! All orderings are `SeqCst`: whoever deletes and then sees no waiter is sure that the waiter sees the deletion
+//! All orderings are `SeqCst`: a thread that deletes and then sees no waiter is sure that the waiter sees the deletion
 //! (`table`).
 #![allow(unsafe_code, reason = "a list that many threads change without a lock owns its elements by pointers")]
 

@@ -12,8 +12,8 @@
 //!
 //! # Order and fairness
 //!
-//! Whoever waits has put its elements in before: later arrivals that conflict wait behind it, so readers cannot starve
-//! a writer, and a `try` gives way to whoever waits. Buckets are taken in rising order, and within a bucket one waits
+//! A waiter has put its elements in before: later arrivals that conflict wait behind it, so readers cannot starve
+//! a writer, and a `try` gives way to waiters. Buckets are taken in rising order, and within a bucket one waits
 //! for earlier elements alone; so a thread that holds nothing else here cannot be part of a cycle. A thread must not
 //! ask for a range that conflicts with, or lies behind a waiter for, one that it holds.
 

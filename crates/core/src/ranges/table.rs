@@ -95,7 +95,7 @@ impl RangeLocks {
     }
 
     fn try_hold(&self, pages: Range<u64>, write: bool) -> Option<RangeGuard<'_>> {
-        // What is held so far is given back when this is dropped.
+        // Buckets that are held so far are given back when this is dropped.
         let mut guard = RangeGuard { table: self, last: None };
         for bucket in buckets(&pages) {
             match self.buckets[bucket].push_if_free(&pages, write, guard.last.take()) {

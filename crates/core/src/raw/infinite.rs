@@ -1,7 +1,7 @@
 //! What only an IPLFS volume has: its log space, where its logs stand, its discard log. docs/INFINITE-FORMAT.md.
 //!
 //! Its checkpoint is told in the form of F2FS' ([`described`]) as far as both have the same: counters, flags, the NAT's
-//! selected copies. So whoever reads nodes and files need not know which kind of volume it is.
+//! selected copies. So a reader of nodes and files need not know which kind of volume it is.
 
 use super::pack::Parts;
 use super::packs::Whole;
@@ -189,8 +189,8 @@ pub(crate) fn described(
     Ok(checkpoint)
 }
 
-/// Blocks that users may fill of a volume that may hold so many at one time: the rest is for what dies before its
-/// discard is done, 1/16 and at least 512 blocks, at most half.
+/// Blocks that users may fill of a volume that may hold `capacity` at one time: the rest is for blocks that die before
+/// its discards are done, 1/16 and at least 512 blocks, at most half.
 pub fn user_blocks(capacity: u64) -> u64 {
     capacity - (capacity / 16).max(512).min(capacity / 2)
 }

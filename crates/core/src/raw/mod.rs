@@ -7,13 +7,13 @@
 //! What reading can do without may be damaged: such parts of the checkpoint pack are noted ([`Image::damage`]) and left
 //! out, and who needs them asks [`Image::whole`].
 //!
-//! What it keeps true:
+//! Kept true:
 //! - It never writes, but for two things that mounts ask for: the marks of a superblock, and the second copy of a
 //!   checkpoint's header.
 //! - It reads only copies that the checkpoint selects.
 //! - No bytes of an image make it panic, loop, or allocate more than the image's tables take.
 //!
-//! What it relies on: [`steadyfs_format`] for every rule of the format.
+//! Relies on: [`steadyfs_format`] for every rule of the format.
 //!
 //! ```no_run
 //! # fn main() -> steadyfs_core::Result<()> {
@@ -175,8 +175,8 @@ impl Image {
         self.packs.other(self.pack, self.checkpoint.header().flags().contains(CpFlags::UMOUNT))
     }
 
-    /// Writes the damaged copy of the checkpoint's header anew, if one is damaged. For whoever will write the other
-    /// pack.
+    /// Writes the damaged copy of the checkpoint's header again, if one is damaged. For a mount that will write the
+    /// other pack.
     ///
     /// # Errors
     /// Of the device.

@@ -44,7 +44,7 @@ impl fmt::Display for PackPart {
 pub struct PackDamage {
     /// Which part.
     pub part: PackPart,
-    /// What is wrong with it, or why it cannot be read.
+    /// Its fault, or why it cannot be read.
     pub reason: Error,
 }
 

@@ -68,7 +68,7 @@ pub enum OtherPack {
     Gone,
 }
 
-/// What is known of both packs: the version of one that was written to its end, or why it does not count.
+/// The state of both packs: the version of one that was written to its end, or why it does not count.
 #[derive(Clone, Debug)]
 pub struct Packs {
     found: [Result<Whole>; 2],
@@ -221,8 +221,8 @@ impl Packs {
         self.of_pack(pack).0.as_ref().map_err(Clone::clone)
     }
 
-    /// Writes the damaged copy of a pack's header anew, from the good one, and makes it durable. Has to come before the
-    /// other pack is written: nothing would be left if that failed.
+    /// Writes the damaged copy of a pack's header again, from the good one, and makes it durable. Has to come before
+    /// the other pack is written: nothing would be left if that failed.
     ///
     /// # Errors
     /// Of the device.

@@ -78,7 +78,7 @@ impl Fs {
 }
 
 impl Fs {
-    /// The directory and name that an inode was last given: a hint for whoever caches names. With several links the
+    /// The directory and name that an inode was last given: a hint for caches of names. With several links the
     /// others are as good, and an inode without links keeps it.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl Fs {
     /// Notes that the inode was read, as the mount's policy has it; true if the access time has changed. Hold no node
     /// lock and no change when calling.
     ///
-    /// What was read has been read: if the time cannot be stored, because the volume is full or has just stopped, the
+    /// The reader has its bytes: if the time cannot be stored, because the volume is full or has just stopped, the
     /// reader does not hear of it.
     pub(crate) fn note_access(&self, inode: &Inode) -> bool {
         let (policy, now) = (self.options.access_times, clock());

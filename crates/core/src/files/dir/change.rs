@@ -134,7 +134,7 @@ impl Fs {
     /// The dot entry that leads to the parent.
     ///
     /// # Errors
-    /// Damage: there is none, or it names no inode. What is changed under a transaction could not be given back to it.
+    /// Damage: there is none, or it names no inode. Changes under a transaction could not be given back to it.
     pub(crate) fn dir_dotdot(&self, dir: &Arc<Inode>) -> Result<FoundEntry> {
         let found = self.dir_find(dir, b"..")?.filter(|found| !found.ino.is_null());
         found.ok_or_else(|| Error::corrupt(format!("directory {} has no '..' entry that names an inode", dir.ino)))

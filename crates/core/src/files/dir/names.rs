@@ -4,9 +4,9 @@
 //! and more. Of each page that was read this remembers a Bloom filter of its hashes and how long a name still fits, and
 //! most of them need not be looked at again.
 //!
-//! Kept true: a page that holds a hash is never said to lack it, nor one with room to have none. So whoever changes a
-//! page says so here, or has it forgotten; a page that nothing is known of is read. The caller holds the directory's
-//! `i_rwsem`.
+//! Kept true: a page that holds a hash is never said to lack it, nor one with room to have none. So a thread that
+//! changes a page says so here, or has it forgotten; a page that nothing is known of is read. The caller holds the
+//! directory's `i_rwsem`.
 
 use crate::locks;
 use steadyfs_format::PageIndex;
@@ -22,13 +22,13 @@ const WORDS: usize = 16;
 /// thousand.
 const MOST: usize = 1 << 16;
 
-/// Removals after which a page's filter is made anew: what was removed still sets bits.
+/// Removals after which a page's filter is made again: removed names still set bits.
 const STALE: u8 = 32;
 
 /// Levels from which on it pays.
 const LEVELS: u8 = 3;
 
-/// What is known of one page.
+/// The summary of one page.
 struct Summary {
     filter: [u64; WORDS],
     /// Free slots in a row, at most; there are 214 slots.
@@ -65,11 +65,11 @@ pub(super) enum Known {
     Nothing,
     /// It may hold the hash.
     Maybe,
-    /// It does not hold the hash, and has no more than so many free slots in a row.
+    /// It does not hold the hash, and has no more than `free` free slots in a row.
     Lacks { free: usize },
 }
 
-/// What is known of a directory's pages; nothing at all of other inodes.
+/// Summaries of a directory's pages; nothing at all of other inodes.
 pub(crate) struct Names(Option<Box<Mutex<NumberMap<PageIndex, Summary>>>>);
 
 impl Names {
@@ -87,7 +87,7 @@ impl Names {
         }
     }
 
-    /// Remembers a page that was read, of a directory of so many levels.
+    /// Remembers a page that was read, of a directory of `depth` levels.
     pub(super) fn learn(&self, page: PageIndex, entries: Dentries<'_>, depth: u8) {
         let Some(pages) = self.0.as_ref().filter(|_| depth >= LEVELS) else { return };
         let summary = Summary::of(entries);
@@ -97,7 +97,7 @@ impl Names {
         }
     }
 
-    /// An entry was added to a page, which has so many free slots in a row now.
+    /// An entry was added to a page, which has `free` free slots in a row now.
     pub(super) fn added(&self, page: PageIndex, hash: u32, free: usize) {
         self.update(page, |summary| {
             summary.add(hash);
@@ -107,7 +107,7 @@ impl Names {
         });
     }
 
-    /// An entry was removed from a page, which has so many free slots in a row now.
+    /// An entry was removed from a page, which has `free` free slots in a row now.
     pub(super) fn removed(&self, page: PageIndex, free: usize) {
         self.update(page, |summary| {
             summary.free = free as u16;

@@ -2,9 +2,9 @@
 //! there.
 //!
 //! A direct write places its pages and removes cached copies under the node's lock, so it needs no write-back first:
-//! what was dirty is overwritten. Writes that only replace pages within the size hold the file's lock shared, so many
-//! may run side by side; where two overlap, the last to take the node's lock wins. A direct read takes cached pages as
-//! they are.
+//! dirty pages are overwritten. Writes that only replace pages within the size hold the file's lock shared, so they may
+//! run side by side; where two overlap, the last to take the node's lock wins. A direct read takes cached pages as they
+//! are.
 
 use super::fetch::Keep;
 use super::flush::AGE;
@@ -210,8 +210,8 @@ impl Fs {
         }
     }
 
-    /// Passes the gate with another piece. Collectors go round what is held, so whoever may have to wait for them gives
-    /// it back.
+    /// Passes the gate with another piece. Collectors go round what is held, so a thread that may have to wait for them
+    /// gives it back.
     fn admit_next<H>(&self, held: &mut Option<H>, blocks: u64) -> Result<Admission<'_>> {
         if held.is_some()
             && let Some(admission) = self.try_admit(blocks)

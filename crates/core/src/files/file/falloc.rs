@@ -1,6 +1,6 @@
 //! Preallocation and the other ways of fallocate(2).
 //!
-//! What is allocated is reserved: it reads as zeros, and writing there later cannot fail for lack of space. Space is
+//! Allocated pages are reserved: they read as zeros, and writing there later cannot fail for lack of space. Space is
 //! counted before anything changes (`room`), so a request that cannot be met leaves the file as it was.
 
 use super::{Facts, PAGE, pages_of, regular};

@@ -2,7 +2,7 @@
 //!
 //! A reader learns addresses under the node's lock, reads without it, and then looks again: only if the slot and the
 //! generation of the segment are what they were does the block belong to the page. Otherwise the block was moved, and
-//! its old place perhaps written anew, and the reader starts over with the new address. Clean pages go into the cache
+//! its old place perhaps written again, and the reader starts over with the new address. Clean pages go into the cache
 //! under that second look's lock.
 
 use super::PAGE;

@@ -79,7 +79,7 @@ impl Fs {
         }
     }
 
-    /// Before so many pages of a locked file become dirty: calls the flusher, and helps it, if there are many. Hold no
+    /// Before `pages` pages of a locked file become dirty: calls the flusher, and helps it, if there are many. Hold no
     /// change when calling.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The flusher: the thread that writes file pages which have been dirty for long, or earlier when many are.
 //!
-//! What it writes is said in `flush`.
+//! `flush` says which pages it writes.
 
 use crate::files::pages::Budget;
 use crate::volume::io::depth::Depth;

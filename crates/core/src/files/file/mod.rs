@@ -5,9 +5,9 @@
 //! they change contents, size or the map, and then go in pieces, each under a change of its own, so that a checkpoint
 //! never waits for a large request.
 //!
-//! Kept true: bytes at and beyond the end of a file are never seen, whatever the blocks there hold: whoever moves the
-//! end up clears what it uncovers. A crash leaves each page of a file as some write-back left it, or zero if it was
-//! never written.
+//! Kept true: bytes at and beyond the end of a file are never seen, whatever the blocks there hold: a thread that moves
+//! the end up clears the bytes that it uncovers. A crash leaves each page of a file as some write-back left it, or zero
+//! if it was never written.
 
 mod compress;
 mod direct;

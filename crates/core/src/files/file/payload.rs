@@ -42,7 +42,7 @@ impl<'a> Payload<'a> {
         self.part(start..self.len())
     }
 
-    /// Up to so many bytes.
+    /// Its first `len` bytes, or all that there are.
     pub(super) fn first(self, len: usize) -> Self {
         self.part(0..len.min(self.len()))
     }

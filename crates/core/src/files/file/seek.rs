@@ -19,8 +19,7 @@ pub enum Whence {
     Hole,
 }
 
-/// Pages looked at in the first step, which often has the answer: whoever copies a file asks once for each of its
-/// extents.
+/// Pages looked at in the first step, which often has the answer: a copier of a file asks once for each of its extents.
 const FIRST_STEP: u64 = 16;
 /// Pages looked at in a step at most; each is four times the one before.
 const LAST_STEP: u64 = 1 << 16;

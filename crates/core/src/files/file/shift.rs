@@ -1,6 +1,6 @@
 //! Moving the pages of a file down or up: collapse and insert.
 //!
-//! A block's owner is noted in its segment's summary, so a block cannot change its page: pages are written anew in
+//! A block's owner is noted in its segment's summary, so a block cannot change its page: pages are written again in
 //! their new places. Each piece is read, reserved and placed under one change, so every checkpoint finds whole pieces,
 //! and no page that a checkpoint knew is given up before its copy is in the next one. A crash on the way leaves the
 //! file partly moved, each page old or new.

@@ -1,8 +1,8 @@
 //! Changing the size of a file, and freeing the contents of a deleted one.
 //!
 //! A cut sets the new size first and frees blocks behind it in pieces. Until the last piece the inode carries the mark
-//! TRUNC, which is Linux' own way to say that blocks beyond the end are to go; whoever changes the file next finishes
-//! an interrupted cut.
+//! TRUNC, which is Linux' own way to say that blocks beyond the end are to go; the next change of the file finishes an
+//! interrupted cut.
 
 use super::{Facts, PAGE, page_end, regular};
 use crate::error::{Error, Result};

@@ -91,7 +91,7 @@ impl Fs {
     }
 
     /// Submits the dirty pages of a file that is locked, so that a checkpoint from here on has its contents and its
-    /// size. What is no regular file has that anyway.
+    /// size. Others than regular files have that anyway.
     pub(crate) fn settle_contents(&self, inode: &Arc<Inode>) -> Result<()> {
         if inode.kind != FileType::Regular {
             return Ok(());
@@ -122,21 +122,21 @@ impl Fs {
             (InPlace::Never | InPlace::Auto, _) => false,
             (InPlace::Always, _) | (_, Trigger::Direct | Trigger::Sync { data_only: true }) => true,
             (InPlace::Fsync, Trigger::Sync { .. }) if self.budget.cache(inode).dirty_count() <= FSYNC_PAGES => true,
-            // What is cold is seldom written, and then in part: it would only be scattered.
+            // Cold data is seldom written, and then in part: it would only be scattered.
             (InPlace::Fsync, _) => inode.data_log() == Log::ColdData,
         }
     }
 
-    /// Has what is placed under a change submitted together, if no page of any file ever stays where it is. Whoever
-    /// writes a block in place waits for an earlier write of it with its node locked, which the change that owes that
-    /// write may be waiting for.
+    /// Has what is placed under a change submitted together, if no page of any file ever stays where it is. A writer in
+    /// place waits for an earlier write of it with its node locked, which the change that owes that write may be
+    /// waiting for.
     pub(crate) fn gather(&self, change: &Change<'_>) {
         if matches!(self.in_place, InPlace::Never | InPlace::Auto) {
             change.gather();
         }
     }
 
-    /// Pages of the next piece of a write-back. It asks for so many blocks and takes no more: pages that become dirty
+    /// Pages of the next piece of a write-back. It asks for this many blocks and takes no more: pages that become dirty
     /// while it waits for room belong to another piece.
     pub(super) fn flush_size(&self, inode: &Arc<Inode>) -> u64 {
         self.budget.cache(inode).dirty_count().clamp(1, PIECE_PAGES)

@@ -1,8 +1,7 @@
-//! Reserving slots: a hole becomes `New` when a page is going to be written there, so that "no space" is told to
-//! whoever asks for space, and write-back never needs any.
+//! Reserving slots: a hole becomes `New` when a page is going to be written there, so that "no space" is told to the
+//! caller that asks for space, and write-back never needs any.
 //!
-//! All of these run under a change, with the file's `i_rwsem` held exclusively. What cannot be reserved leaves no
-//! trace.
+//! All of these run under a change, with the file's `i_rwsem` held exclusively. A failed reservation leaves no trace.
 
 use super::{LeafOrGap, addressing, is_at};
 use crate::error::{Error, Result};
@@ -98,7 +97,8 @@ impl Volume {
         };
         self.space.release_blocks(1);
         while let Some((parent, node)) = made.pop() {
-            // What was just made and linked can be unlinked and freed; if not, the volume is in no state to go on.
+            // A node that was just made and linked can be unlinked and freed; if not, the volume is in no state to go
+            // on.
             self.set_link(inode, &parent, Nid(0))
                 .and_then(|()| self.free_node(node.write(&self.nodes)))
                 .inspect_err(|e| self.stop(e))?;

@@ -19,7 +19,7 @@ use steadyfs_format::dir::{DentriesMut, FileType};
 use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::{BLOCK_SIZE, Ino, PageIndex};
 
-/// What is to be made, and where.
+/// The inode to make, and where.
 pub(super) struct Order<'a> {
     pub(super) dir: &'a Arc<Inode>,
     pub(super) name: &'a [u8],

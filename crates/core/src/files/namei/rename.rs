@@ -151,7 +151,7 @@ impl Fs {
         Ok(())
     }
 
-    /// What was replaced is returned.
+    /// Returns the inode that was replaced.
     fn rename_locked(
         &self,
         from: Spot<'_>,
@@ -218,8 +218,8 @@ impl Fs {
         Ok(Tried::Done(replaced))
     }
 
-    /// Refuses to move a directory below itself, and to replace one that is above the source. What is no directory goes
-    /// any way.
+    /// Refuses to move a directory below itself, and to replace one that is above the source. Others than directories
+    /// go any way.
     fn check_shape(
         &self,
         from: Spot<'_>,

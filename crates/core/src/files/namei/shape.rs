@@ -1,10 +1,10 @@
-//! The shape of the tree: how whoever moves or removes directories locks them, and looks whether they may move.
+//! The shape of the tree: how operations that move or remove directories lock them, and see whether they may move.
 //!
 //! Kept true: directories are locked by rising number, and before anything else, so no two operations wait for each
 //! other, whatever the image says of who is above whom. Nobody but the holder of the shape gives a directory another
 //! parent, so no directory comes to lie below itself.
 //!
-//! An operation learns which directories its names lead to under the locks of their parents only. So it begins anew
+//! An operation learns which directories its names lead to under the locks of their parents only. So it begins again
 //! where it has not locked these as well.
 
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::{Ino, ROOT_INO};
 use steadyfs_rt::RwLockWriteGuard;
 
-/// How far up whoever moves a directory looks: farther than the trees of programs reach down. All who move directories
+/// How far up the move of a directory looks: farther than the trees of programs reach down. All who move directories
 /// wait meanwhile, in the kernel too, so that no depth may make it long. Both ways together are a quarter of the nodes
 /// that a mount with `memory=low` keeps, so nobody's looking drives out what others use.
 const MOST_LEVELS: usize = 256;
@@ -44,7 +44,7 @@ struct Way {
     at: Ino,
     /// The parent of that, as it says.
     parent: Ino,
-    /// What is looked for, and what it means to find it.
+    /// The inode looked for, and what it means to find it.
     sought: (Option<Ino>, Moved),
 }
 
@@ -54,7 +54,7 @@ impl Way {
         Ok(Way { seen: HashSet::from([dir.ino]), at: dir.ino, parent, sought: (sought, moved) })
     }
 
-    /// What is found where the way has come to.
+    /// The result where the way has come to.
     fn found(&self) -> Option<Moved> {
         (self.sought.0 == Some(self.at)).then_some(self.sought.1)
     }

@@ -20,7 +20,7 @@ use steadyfs_format::inode::{Inode as RawInode, inline};
 use steadyfs_format::records::InodeRecord;
 use steadyfs_journal::Part;
 
-/// What is to be noted of an inode.
+/// The facts to note of an inode.
 struct Snapshot {
     what: InodeSnapshot,
     /// Of a directory: see [`names_to_place`].

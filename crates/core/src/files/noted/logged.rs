@@ -20,7 +20,7 @@ pub(crate) type NameTarget = Option<(Ino, FileType)>;
 const ITEM_BYTES: usize = 8 + 96;
 const NAME_BYTES: usize = 8 + 5;
 
-/// What is to be said of one inode.
+/// The notes of one inode.
 #[derive(Debug, Default)]
 pub(crate) struct Logged {
     pub(crate) inode: Option<Box<InodeRecord>>,

@@ -139,12 +139,12 @@ impl Budget {
         self.shared.cached.load(SeqCst) > self.shared.limit
     }
 
-    /// Whether so many pages are dirty that the flusher should not wait for its timer.
+    /// Whether too many pages are dirty for the flusher to wait for its timer.
     pub(crate) fn wants_flush(&self) -> bool {
         self.shared.dirty.load(SeqCst) > self.shared.background
     }
 
-    /// Whether so many pages are dirty or on their way that writers must help or wait.
+    /// Whether too many pages are dirty or on their way: then writers must help or wait.
     pub(crate) fn must_flush(&self) -> bool {
         self.shared.dirty.load(SeqCst) + self.shared.flying.load(SeqCst) > self.shared.most_dirty
     }
@@ -224,7 +224,7 @@ impl Budget {
         }
     }
 
-    /// Whether whoever waits for the flusher does not wait in vain.
+    /// Whether a wait for the flusher is not in vain.
     pub(crate) fn flusher_works(&self) -> bool {
         self.shared.flusher_works.load(SeqCst)
     }
@@ -319,7 +319,7 @@ impl Budget {
         }
     }
 
-    /// So many clean pages were dropped. Most inodes that leave have none, and then all cores keep the line.
+    /// `pages` clean pages were dropped. Most inodes that leave have none, and then all cores keep the line.
     pub(super) fn dropped(&self, pages: u64) {
         if pages == 0 {
             return;
@@ -328,13 +328,13 @@ impl Budget {
         add(&self.shared.cached, pages, 0);
     }
 
-    /// So many pages set off for the device.
+    /// `pages` pages set off for the device.
     pub(super) fn took_off(&self, pages: u64) {
         self.shared.line.write();
         self.shared.flying.fetch_add(pages, SeqCst);
     }
 
-    /// So many pages are not on their way any more, of which so many have arrived.
+    /// `pages` pages are not on their way any more, of which `arrived` have arrived.
     pub(super) fn have_ended(&self, pages: u64, arrived: u64) {
         self.shared.line.write();
         let old = self.shared.flying.fetch_sub(pages, SeqCst);

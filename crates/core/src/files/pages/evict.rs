@@ -1,7 +1,7 @@
 //! Giving memory back: a clock over all inodes with cached pages, and within each over its pages.
 //!
-//! Whoever added pages and finds the budget exceeded visits the inode that has waited longest, takes some of its clean
-//! pages that were not used since the last visit, and sends it to the end of the ring.
+//! A thread that added pages and finds the budget exceeded visits the inode that has waited longest, takes some of its
+//! clean pages that were not used since the last visit, and sends it to the end of the ring.
 
 use super::{Budget, PageCache};
 

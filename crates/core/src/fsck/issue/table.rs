@@ -74,10 +74,10 @@ issues! {
     /// The volume was not unmounted; changes since the checkpoint are lost unless they were fsynced.
     Note NotUnmounted { version: u64 }
         "the volume was not cleanly unmounted (checkpoint {version})"
-    /// Fsynced files wait to be recovered by the next mount. What they changed is not checked.
+    /// Fsynced files wait to be recovered by the next mount. Their changes are not checked.
     Note RollForwardPending { nodes: u64, files: u64 }
         "{nodes} nodes of {files} fsynced files wait to be recovered by the next mount"
-    /// Batches of the metadata journal wait to be replayed by the next mount. What they changed is not checked.
+    /// Batches of the metadata journal wait to be replayed by the next mount. Their changes are not checked.
     Note JournalPending { batches: u64, records: u64 }
         "{batches} batches of the metadata journal with {records} records wait to be replayed by the next mount, or by `steadyfs recover`"
     /// The superblock keeps other programs away, and the journal is empty.
@@ -98,7 +98,7 @@ issues! {
     /// The volume is marked as inconsistent; Linux refuses to mount it.
     Error MarkedError { flags: u32 }
         "the checkpoint is marked as inconsistent (flags {flags:#x}); Linux refuses to mount the volume"
-    /// A check was asked for by whoever wrote the checkpoint.
+    /// The writer of the checkpoint asked for a check.
     Warning MarkedFsck { flags: u32 }
         "the checkpoint asks for a check (flags {flags:#x})"
     /// Resizing was interrupted.
@@ -494,7 +494,7 @@ issues! {
     /// A name that no attribute can have.
     Error XattrName { ino: Ino, offset: u32, index: u8, length: u8 }
         "the extended attribute at byte {offset} of inode {ino} has prefix {index} and a name of {length} bytes"
-    /// An access control list that Linux would refuse: whoever reads it gets an error.
+    /// An access control list that Linux would refuse: reading it gives an error.
     Error XattrAcl { ino: Ino, offset: u32, reason: String }
         "the access control list at byte {offset} of the extended attributes of inode {ino} is not valid: {reason}"
     /// The same name twice.

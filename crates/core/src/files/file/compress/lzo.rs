@@ -4,7 +4,7 @@
 //! instructions, each a copy of earlier output and up to three literal bytes after it, or a longer string of literals.
 //! Every read and write is checked: a damaged stream gives an error, never more output than the caller has room for.
 
-/// What is wrong with a stream.
+/// The fault of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
     /// It ends in the middle of an instruction.
