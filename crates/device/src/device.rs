@@ -127,7 +127,7 @@ pub type Done = Box<dyn FnOnce(IoResult) + Send>;
 
 /// One operation and what to do when it has ended.
 pub struct Request {
-    /// What is asked for.
+    /// The operation that is asked for.
     pub op: Op,
     /// Called with the result.
     pub done: Done,
@@ -229,7 +229,7 @@ pub struct Zone {
     pub start: u64,
     /// Next block to write; `start` if empty, `start + capacity` if full.
     pub write_pointer: u64,
-    /// What it is doing.
+    /// Its state.
     pub state: ZoneState,
 }
 

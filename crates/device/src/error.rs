@@ -84,7 +84,7 @@ impl std::fmt::Display for OpKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{op} of {count} blocks at block {block} failed: {cause}")]
 pub struct IoError {
-    /// What was asked.
+    /// The operation that was asked for.
     pub op: OpKind,
     /// First block (0 for a flush).
     pub block: u64,
@@ -126,7 +126,7 @@ pub enum OpenError {
     /// The system refused.
     #[error("cannot open {}: {source}", path.display())]
     System {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
@@ -134,7 +134,7 @@ pub enum OpenError {
     /// It can be read, but not written.
     #[error("{} is write-protected: {why}", path.display())]
     WriteProtected {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// What protects it, as a clause.
         why: &'static str,
@@ -142,21 +142,21 @@ pub enum OpenError {
     /// Somebody else has the device open for writing, or has it mounted.
     #[error("{} is in use by another process", path.display())]
     InUse {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
     },
     /// A directory, a socket: nothing that holds blocks.
     #[error("{} is {what}, not a file or block device", path.display())]
     NotADevice {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
-        /// What it is, with its article.
+        /// Its kind, with the article.
         what: &'static str,
     },
     /// The file or block device ends before the size that was asked for.
     #[error("{} has {have} bytes after the offset, {want} were expected", path.display())]
     TooSmall {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// Bytes there are.
         have: u64,
@@ -166,7 +166,7 @@ pub enum OpenError {
     /// The options contradict each other or the device.
     #[error("cannot open {}: {reason}", path.display())]
     Unsupported {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// Why not.
         reason: String,
@@ -174,7 +174,7 @@ pub enum OpenError {
     /// The file claims to be an Android sparse image and is not a valid one.
     #[error("{} is not a valid sparse image: {reason}", path.display())]
     Sparse {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
         /// Which rule of the format it breaks.
         reason: String,

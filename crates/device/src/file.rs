@@ -66,8 +66,8 @@ pub enum Engine {
 pub struct OpenOptions {
     /// Refuse every change, and share the device with other readers.
     pub read_only: bool,
-    /// With `read_only`: open it also while somebody else writes to it, and lock nothing. What is read may change
-    /// between two reads.
+    /// With `read_only`: open it also while somebody else writes to it, and lock nothing. Blocks may change between two
+    /// reads.
     pub despite_writers: bool,
     /// Where block 0 starts, in bytes.
     pub offset_bytes: u64,
@@ -83,10 +83,10 @@ pub struct OpenOptions {
     /// mount, which the kernel lists as a mount of this very device. Others that open it through this crate are kept
     /// out all the same.
     pub leave_mountable: bool,
-    /// A block device may be mounted: for the server of that mount, which opens it anew.
+    /// A block device may be mounted: for the server of that mount, which opens it again.
     pub own_mount: bool,
-    /// How long to wait for whoever has the path open: a process that was just told to stop may still be writing, and
-    /// one that was killed holds its files until the kernel has cleaned up after it.
+    /// How long to wait for a process that has the path open: a process that was just told to stop may still be
+    /// writing, and one that was killed holds its files until the kernel has cleaned up after it.
     pub patience: Duration,
     /// Whether to bypass the page cache.
     pub direct: Direct,
@@ -130,7 +130,7 @@ impl FileDevice {
             (None, engine) => Carrier::new(engine, &raw, direct),
         };
         info.synchronous = matches!(carrier, Carrier::Inline);
-        // Whoever names an engine gets it for everything.
+        // An engine that is named does everything.
         let at_once = options.engine == Engine::Auto && zones.is_none();
         let has_ring = at_once && matches!(carrier, Carrier::Uring(_));
         let hands = if has_ring { Hands::start(&raw).ok() } else { None };

@@ -1,10 +1,10 @@
 //! Loop devices: block devices that the kernel makes of files.
 //!
 //! Two uses. A mount of an image file has one for its name, since only for block devices the kernel passes on `sync`
-//! and has `umount` wait ([`LoopDevice`]). And whoever opens one has to know which bytes of which file it stands for:
-//! other ways to those bytes need the same lock ([`Backing`]).
+//! and has `umount` wait ([`LoopDevice`]). And a process that opens one has to know which bytes of which file it stands
+//! for: other ways to those bytes need the same lock ([`Backing`]).
 //!
-//! Kept true: a loop device that was made here goes with its last user, whoever is killed.
+//! Kept true: a loop device that was made here goes with its last user, whichever process is killed.
 #![allow(unsafe_code)] // three ioctls that nobody has wrapped
 
 use std::fs::File;
@@ -133,7 +133,7 @@ pub struct Backing {
 }
 
 impl Backing {
-    /// What is behind the block device with this number; `None` for a device of another kind.
+    /// The file behind the block device with this number; `None` for a device of another kind.
     pub fn of(rdev: u64) -> Option<Self> {
         let here = PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev)));
         let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();

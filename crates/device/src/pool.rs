@@ -32,7 +32,7 @@ const ALL_FREE: u64 = !1;
 const SHARDS: usize = 16;
 /// Wholly free chunks that a shard keeps for the next allocation (16 shards x 16 x 256 KiB = 64 MiB at most).
 const RETAIN: usize = 16;
-/// Wholly free chunks up to which shards keep more (256 MiB), unless [`retain`] was called: to take memory anew costs
+/// Wholly free chunks up to which shards keep more (256 MiB), unless [`retain`] was called: to take new memory costs
 /// more than to copy into it.
 const RETAIN_ALL: usize = 1024;
 static RETAINED: AtomicUsize = AtomicUsize::new(RETAIN_ALL);
@@ -63,7 +63,7 @@ pub fn page_memory() -> PageMemory {
     PageMemory { held, kept_free: chunks(&FREE_CHUNKS).min(held) }
 }
 
-/// From now on about so many bytes without a page in use are kept for the next pages of this process; 256 MiB unless
+/// From now on about `bytes` bytes without a page in use are kept for the next pages of this process; 256 MiB unless
 /// this is called. Each mount calls this, so what the limit allows stays: a mount after another one finds it.
 pub fn retain(bytes: u64) {
     let chunks = usize::try_from(bytes).unwrap_or(usize::MAX) / CHUNK;
@@ -309,7 +309,7 @@ impl Shard {
         for &chunk in self.usable.get(from..end).unwrap_or_default() {
             // SAFETY: a listed chunk is allocated, and its header is ours under the shard's lock.
             let header = unsafe { &mut *chunk.0.as_ptr() };
-            // What is wholly free is another matter.
+            // A chunk that is wholly free is another matter.
             let mut going = if header.free == ALL_FREE { 0 } else { header.idle & !header.absent };
             header.idle = header.free;
             while going != 0 {

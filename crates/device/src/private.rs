@@ -11,8 +11,8 @@ use std::path::Path;
 /// For files that hold what only their owner may read.
 pub const PRIVATE: u32 = 0o600;
 
-/// Makes a file, or empties the one that is there, which keeps its permissions. Never through a symlink: whoever may
-/// write in the directory could lead it elsewhere.
+/// Makes a file, or empties the one that is there, which keeps its permissions. Never through a symlink: another user
+/// who may write in the directory could lead it elsewhere.
 ///
 /// # Errors
 /// What the system says, and that of a loop for a symlink.
@@ -21,7 +21,8 @@ pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(mode).custom_flags(no_link).open(path)
 }
 
-/// Keeps descriptors beyond the three standard ones, whoever opened them, from programs that this process starts.
+/// Keeps descriptors beyond the three standard ones, whichever code opened them, from programs that this process
+/// starts.
 pub fn keep_descriptors() {
     const FIRST: libc::c_uint = 3;
     const CLOSE_ON_EXEC: libc::c_uint = 4;

@@ -25,7 +25,7 @@ pub struct Record {
     pub completed: Option<u64>,
     /// It completed with an error, so its blocks are undefined.
     pub failed: bool,
-    /// What was asked, with the pages of a write.
+    /// The operation, with the pages of a write.
     pub op: Op,
     /// Blocks it affects: first, and how many. For a zone operation the whole zone.
     pub extent: (u64, u64),

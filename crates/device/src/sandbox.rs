@@ -2,7 +2,7 @@
 //!
 //! A fault in it that an attacker can use is worth what is left. Kept true:
 //! - A thread has no more than the thread that started it.
-//! - What is given up does not come back.
+//! - A thing given up does not come back.
 //! - A call that is refused is an error (EPERM) of that call, and ends no process. A library that tries it in vain does
 //!   without.
 

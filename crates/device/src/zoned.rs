@@ -59,7 +59,7 @@ enum Step {
     },
 }
 
-/// What is on the device.
+/// The contents of the device.
 struct Contents {
     memory: MemDevice,
     zones: Vec<Sequential>,
@@ -75,7 +75,7 @@ struct State {
     now: Contents,
     /// What a power cut leaves in any case.
     safe: Contents,
-    /// What it may leave beside that.
+    /// The steps that it may leave beside that.
     since: Vec<Step>,
     /// Zones that are open, the one that was opened first in front.
     open: VecDeque<usize>,
@@ -186,7 +186,7 @@ impl ZonedDevice {
         self.state.lock().breaches.clone()
     }
 
-    /// What was asked for so far.
+    /// The requests so far.
     pub fn counts(&self) -> ZoneCounts {
         let state = self.state.lock();
         ZoneCounts { most_active: state.most_active, resets: state.resets, finishes: state.finishes }
@@ -207,7 +207,7 @@ impl ZonedDevice {
         }
     }
 
-    /// What is on the device, as one without zones has it.
+    /// The contents of the device, as one without zones has it.
     pub fn contents(&self) -> MemDevice {
         self.state.lock().now.memory.fork()
     }
@@ -246,7 +246,7 @@ impl ZonedDevice {
         }
     }
 
-    /// Does a step, of a write the first so many blocks.
+    /// Does a step, of a write the first `most` blocks.
     fn apply(&self, contents: &mut Contents, step: &Step, most: u64) {
         let done = match step {
             Step::Write { block, pages, .. } => {

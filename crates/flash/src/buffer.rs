@@ -65,7 +65,7 @@ impl Buffer {
         self.last_end = self.last_end.max(to);
     }
 
-    /// So many pages that wait are not wanted any more.
+    /// `pages` pages that wait are not wanted any more.
     pub(crate) fn drop_waiting(&mut self, pages: u64) {
         assert!(pages <= self.waiting, "{pages} of {} waiting pages", self.waiting);
         self.waiting -= pages;

@@ -41,7 +41,7 @@ pub(crate) struct Promised {
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     lines: HashMap<Line, Vec<Programmed>>,
-    /// What has a place in a unit that is not programmed yet: also what is superseded before it is.
+    /// Pages with a place in a unit that is not programmed yet, superseded ones, too.
     placed: HashMap<(Line, u32), Vec<Cell>>,
     /// Writes and discards so far: the number of a version.
     version: u64,
@@ -125,7 +125,7 @@ impl Cells {
         Promised { flush: None, fua: first..self.fua.len() }
     }
 
-    /// What was promised for a time is promised for a later one.
+    /// The promises for a time hold for a later one.
     pub(crate) fn later(&mut self, promised: &Promised, to: Time) {
         if let Some(flush) = promised.flush {
             self.flushes[flush].0 = to;
@@ -134,7 +134,7 @@ impl Cells {
     }
 
     /// Of pages from this one on, which keep their version when they get another address and are never overwritten:
-    /// what a cut at `now` leaves, by present address. What was promised and is not there is left out.
+    /// what a cut at `now` leaves, by present address. Promised pages that are not there are left out.
     pub(crate) fn survivors_in_place(
         &self,
         now: Time,

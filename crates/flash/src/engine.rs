@@ -27,7 +27,7 @@ pub(crate) struct Ended {
     pub(crate) at: Time,
     pub(crate) done: Done,
     pub(crate) result: IoResult,
-    /// What it waits for that reads can put off.
+    /// The promise that it waits for and reads can put off.
     pub(crate) promise: Option<PromiseId>,
 }
 
@@ -625,7 +625,7 @@ impl Engine {
         let _ = self.ftl.manage(&mut self.media, self.clock, ZoneCommand::Action(action, zone));
     }
 
-    /// What has been done.
+    /// The work done.
     pub(crate) fn stats(&self) -> Stats {
         let counters = self.media.nand.counters();
         let erases = self.media.nand.lines().iter().map(|line| line.erases);

@@ -28,7 +28,7 @@ impl Link {
         Link { rate: interface.link, duplex: interface.duplex, servers, busy: (0, 0) }
     }
 
-    /// Books the way for so many bytes. When they are there.
+    /// Books the way for `bytes` bytes. Returns when they are there.
     pub(crate) fn book(&mut self, now: Time, earliest: Time, towards: Towards, bytes: u64) -> Time {
         let duration = self.rate.nanos(bytes);
         let server = match (self.duplex, towards) {

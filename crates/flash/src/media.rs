@@ -75,7 +75,7 @@ impl Media {
         }
     }
 
-    /// Programs the next unit of a line, in which so many pages have their place. Pages of the host leave the buffer
+    /// Programs the next unit of a line, in which `pages` pages have their place. Pages of the host leave the buffer
     /// with the end of the program, which is returned.
     pub(crate) fn program(&mut self, now: Time, ready: Time, at: (Line, u32), source: Source, pages: u32) -> Time {
         let end = self.nand.program(now, ready, at, source, pages);

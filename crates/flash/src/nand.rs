@@ -37,7 +37,7 @@ pub(crate) struct LineState {
     pub(crate) erases: u32,
 }
 
-/// What was done, in units of 4 KiB pages but for the erases.
+/// The work done, in units of 4 KiB pages but for the erases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NandCounters {
     pub(crate) host_programmed: u64,
@@ -80,7 +80,7 @@ struct NandTimes {
 }
 
 impl Nand {
-    /// So many lines, all erased.
+    /// `lines` lines, all erased.
     pub(crate) fn new(geometry: Geometry, timing: Timing, suspension: &Suspension, lines: u32) -> Self {
         let times = NandTimes {
             sense_small: timing.sense_small.map(nanos),

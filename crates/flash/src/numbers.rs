@@ -30,7 +30,7 @@ pub enum NumberError {
     Value {
         /// The number.
         name: &'static str,
-        /// What it was to be.
+        /// The value that it was to get.
         value: String,
     },
 }

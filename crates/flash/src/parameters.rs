@@ -140,7 +140,7 @@ impl Order {
 /// What a chip does for a read that comes to programs and erases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspension {
-    /// What is broken off; it also lets reads go before it.
+    /// The operations that are broken off; they also let reads go before them.
     pub what: Suspendable,
     /// What happens to the rest.
     pub order: Order,
@@ -220,12 +220,12 @@ pub struct Interface {
 pub struct Policy {
     /// Flash beyond the capacity, as a part of the capacity: 0.07 for 107 GiB of flash behind 100 GiB.
     pub over_provisioning: f64,
-    /// Host writes are kept apart by their hint in so many open lines: 1, 2 (data, nodes and areas) or 3 (hot, warm,
+    /// Host writes are kept apart by their hint in this many open lines: 1, 2 (data, nodes and areas) or 3 (hot, warm,
     /// cold).
     pub streams: u32,
-    /// Collection keeps pace with the host when there are so many free lines or fewer.
+    /// Collection keeps pace with the host when there are this many free lines or fewer.
     pub gc_lines: u32,
-    /// An idle device collects while there are so many free lines or fewer, and something to gain; 0: never.
+    /// An idle device collects while there are this many free lines or fewer, and something to gain; 0: never.
     pub idle_gc_lines: u32,
     /// How long nothing was asked of an idle device.
     pub idle: Duration,
@@ -335,12 +335,12 @@ pub struct Intervals {
 pub struct Compaction {
     /// Time between passes, each over the nodes with discards since the one before; zero for no compaction.
     pub period: Duration,
-    /// The firmware serves nobody while it works on so many nodes, and the host for as long again after that; 0 for the
-    /// whole pass.
+    /// The firmware serves nobody while it works on this many nodes, and the host for as long again after that; 0 for
+    /// the whole pass.
     pub slice_nodes: u32,
-    /// A node is replaced if it then takes at most so many hundredths of its bytes.
+    /// A node is replaced if it then takes at most this many hundredths of its bytes.
     pub adopt_percent: u32,
-    /// A node is looked at if at most so many hundredths of its pages are mapped.
+    /// A node is looked at if at most this many hundredths of its pages are mapped.
     pub most_valid_percent: u32,
     /// The firmware's time to look at 2^20 pages.
     pub scan: Duration,
@@ -415,7 +415,7 @@ pub struct Parameters {
     pub suspension: Suspension,
     /// How the host talks to the device.
     pub interface: Interface,
-    /// Host data that has been accepted and not been programmed: at most so many bytes.
+    /// Host data that has been accepted and not been programmed: at most this many bytes.
     pub buffer_bytes: u64,
     /// The write buffer survives a power cut: flushes and FUA wait for nothing.
     pub power_loss_protection: bool,
@@ -480,7 +480,7 @@ impl Parameters {
         self
     }
 
-    /// The same device with blocks so small that a capacity of so many bytes has at least 256 lines.
+    /// The same device with blocks so small that a capacity of `capacity` bytes has at least 256 lines.
     pub fn for_capacity(self, capacity: u64) -> Self {
         const LINES: u64 = 256;
         let line = (u64::from(self.geometry.line_pages()) * PAGE).max(1);
@@ -526,7 +526,7 @@ impl Parameters {
         self.buffer_holds(u64::from(self.policy.streams))
     }
 
-    /// Pages that a host sees of a device with so many.
+    /// Pages that a host sees of a device with `pages`.
     pub(crate) fn addresses(&self, pages: u64) -> u64 {
         match self.layer {
             Layer::Interval(shape) if shape.addresses > 0 => shape.addresses,
@@ -535,7 +535,7 @@ impl Parameters {
         }
     }
 
-    /// Refuses a write buffer that so many partly filled units could fill: nothing would ever leave it.
+    /// Refuses a write buffer that `open_units` partly filled units could fill: nothing would ever leave it.
     pub(crate) fn buffer_holds(&self, open_units: u64) -> Result<(), ParameterError> {
         let need = (open_units + 1) * self.geometry.unit_bytes();
         if self.buffer_bytes < need {

@@ -82,7 +82,7 @@ impl EmulatedSsd {
     }
 
     /// The device as it would be found if the power failed now: another one, with what was promised and any part of the
-    /// rest, chosen by `seed`. This one goes on undisturbed. The map is built anew, and counts what it holds as
+    /// rest, chosen by `seed`. This one goes on undisturbed. The map is built again, and counts what it holds as
     /// written. Zones keep what lies before the first page that is lost; those that were open are closed. A device that
     /// moves pages remembers where they are, and its records.
     ///
@@ -187,7 +187,7 @@ impl EmulatedSsd {
         &self.shared.records
     }
 
-    /// What it was made from.
+    /// The parameters that it was made from.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }

@@ -15,7 +15,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// So many bytes per second.
+    /// `bytes` bytes per second.
     ///
     /// # Panics
     /// If that is none.
@@ -24,12 +24,12 @@ impl Bandwidth {
         Bandwidth { bytes_per_second: bytes }
     }
 
-    /// So many times 2^20 bytes per second.
+    /// `mib` times 2^20 bytes per second.
     pub const fn mib_per_second(mib: u64) -> Self {
         Self::bytes_per_second(mib << 20)
     }
 
-    /// So many times 10^6 bytes per second.
+    /// `mb` times 10^6 bytes per second.
     pub const fn mb_per_second(mb: u64) -> Self {
         Self::bytes_per_second(mb * 1_000_000)
     }

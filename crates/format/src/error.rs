@@ -62,15 +62,15 @@ pub enum FormatError {
     NoRoom {
         /// Which structure is full.
         structure: &'static str,
-        /// What was needed.
+        /// The bytes needed.
         need: usize,
-        /// What was free.
+        /// The bytes free.
         free: usize,
     },
     /// A name or value that the caller wants stored has a length the format cannot express.
     #[error("{what} of {length} bytes: the format allows {min} to {max}")]
     Length {
-        /// What has the length.
+        /// The structure with the length.
         what: &'static str,
         /// Its length.
         length: usize,

@@ -8,8 +8,8 @@
 //! - *typed values* ([`Lba`], [`SegNo`], [`Nid`], [`Ino`], [`PageIndex`], [`Slot`]) are what the rest of the program
 //!   handles.
 //!
-//! What it keeps true: no function here panics on bytes read from an image; decoding what was encoded gives the same
-//! value. What it relies on: callers hand in whole blocks of [`BLOCK_SIZE`] bytes and, where a function says so, values
+//! Kept true: no function here panics on bytes read from an image; decoding what was encoded gives the same
+//! value. Relies on: callers hand in whole blocks of [`BLOCK_SIZE`] bytes and, where a function says so, values
 //! that an earlier `validate` has accepted.
 //!
 //! Reading order for a newcomer: [`addr`], [`superblock`], [`layout`], [`checkpoint`], [`nat`], [`sit`], [`summary`],

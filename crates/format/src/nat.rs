@@ -129,7 +129,7 @@ pub fn set_entry(block: &mut Block, width: Width, index: usize, entry: NatEntry)
 
 /// An entry from its 9 or 13 bytes.
 pub(crate) fn decode(bytes: &[u8]) -> NatEntry {
-    // Each width by itself: a copy of so many bytes as an argument says takes the mount of a large volume longer.
+    // Each width by itself: a copy of a number of bytes takes the mount of a large volume longer.
     let (version, ino, lba) = match *bytes {
         [version, a, b, c, d, s, t, u, v] => (version, [a, b, c, d], u64::from(u32::from_le_bytes([s, t, u, v]))),
         [version, a, b, c, d, s, t, u, v, w, x, y, z] => {

@@ -1,7 +1,7 @@
 //! Maps and sets keyed by the numbers of the format: node ids, inodes, blocks, pages.
 //!
 //! Such keys are hashed by one multiplication instead of the many steps that names from outside need. Kept true: the
-//! multiplier's partner is drawn anew for each map, so no image can choose numbers that all fall into one place.
+//! multiplier's partner is drawn for each map, so no image can choose numbers that all fall into one place.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};

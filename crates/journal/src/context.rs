@@ -4,7 +4,7 @@
 //! all cores write. Two contexts (ScaleXFS' double committed item list): a seal first sends new commits to the other
 //! list, and then waits only for those that came before.
 //!
-//! Kept true: whoever is inside a context found it to be the current one after entering; a seal is alone in the list
+//! Kept true: a thread inside a context found it to be the current one after entering; a seal is alone in the list
 //! that it walks.
 
 use crate::fault::{Fault, Planted};

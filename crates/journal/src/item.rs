@@ -1,7 +1,7 @@
 //! An item of the log, and its vectors.
 //!
-//! Kept true: an item is a member of a list once at most, and is one exactly while its vector there is not empty.
-//! Whoever commits it holds the item's own lock, which is the caller's (an inode's), and shares the list's context.
+//! Kept true: an item is a member of a list once at most, and is one exactly while its vector there is not empty. A
+//! thread that commits it holds the item's own lock, which is the caller's (an inode's), and shares the list's context.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -17,7 +17,7 @@ pub enum Form {
     Single,
     /// Two lists in turn: commits go on while a seal walks one.
     Double,
-    /// The same, with a list a core; bytes are counted in strides of so many, a power of two.
+    /// The same, with a list a core; bytes are counted in strides, a power of two.
     PerCore {
         /// Bytes.
         stride: u64,
@@ -36,7 +36,7 @@ pub struct Classes {
 /// What one operation did to one item.
 #[derive(Debug)]
 pub struct Part<T, P> {
-    /// The item; whoever commits holds its lock.
+    /// The item; the committer holds its lock.
     pub item: Arc<Item<T>>,
     /// What happened to it.
     pub what: P,
@@ -85,7 +85,7 @@ pub struct CommitLists<T> {
     longest_seal_ns: AtomicU64,
 }
 
-/// What was committed to a list.
+/// Counts of commits to a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) parts: u64,

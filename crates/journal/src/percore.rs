@@ -25,7 +25,7 @@ pub(crate) struct CoreList<T> {
     items: Mutex<Vec<Arc<Item<T>>>>,
     /// Bytes by which this core changed vectors.
     bytes: AtomicI64,
-    /// What it committed.
+    /// Parts that it committed.
     parts: AtomicU64,
     relogged: AtomicU64,
 }
@@ -42,7 +42,7 @@ impl<T: Default> CoreList<T> {
         self.relogged.fetch_add(relogged, Relaxed);
     }
 
-    /// So many bytes more: how many there were before.
+    /// Adds `bytes`: returns how many there were before.
     pub(crate) fn grow(&self, bytes: i64) -> i64 {
         self.bytes.fetch_add(bytes, SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Bytes of a list, for whoever decides when to push.
+//! Bytes of a list, for the decision when to push.
 //!
 //! With one list the count goes with the list's lock. With a list a core each core knows its own bytes exactly, and one
 //! global count has how many strides of S bytes the cores have begun. With S = 1 nearly every commit writes the global
@@ -20,7 +20,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// No bytes; a stride has so many, a power of two.
+    /// No bytes; a stride has `stride`, a power of two.
     pub(crate) fn new(stride: u64) -> Self {
         assert!(stride.is_power_of_two(), "a stride of {stride} bytes is no power of two");
         Space {
@@ -41,7 +41,7 @@ impl Space {
         self.updates.load(Relaxed)
     }
 
-    /// Strides that so many bytes of one core have begun.
+    /// Strides that `bytes` bytes of one core have begun.
     fn begun(&self, bytes: i64, planted: &Planted) -> i64 {
         let stride = 1i64 << self.shift;
         let ends = if planted.is(Fault::LateEstimate) || steadyfs_rt::mutated("strides-count-when-begun") {
@@ -67,7 +67,7 @@ impl Space {
         self.strides.fetch_add(bytes, SeqCst);
     }
 
-    /// A list with `exact` bytes on so many cores is sealed: it has none now.
+    /// A list with `exact` bytes on `cores` cores is sealed: it has none now.
     pub(crate) fn reset(&self, exact: i64, cores: usize) {
         let estimate = self.strides.swap(0, SeqCst) << self.shift;
         let most = exact + ((cores as i64) << self.shift);

@@ -53,7 +53,7 @@ impl LockClass {
     }
 
     /// Says that waiters never sleep, as those of a kernel's spin lock. In virtual time a waiter keeps its core busy
-    /// until the lock is its own, however long that takes, and a mutex goes to waiters in their order; whoever holds
+    /// until the lock is its own, however long that takes, and a mutex goes to waiters in their order; the holder of
     /// the lock keeps its core, and may not sleep. Outside a simulation the lock is as any other.
     pub const fn spinning(mut self) -> Self {
         self.spinning = true;

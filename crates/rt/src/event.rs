@@ -157,7 +157,7 @@ impl<T> Completion<T> {
         Completion { inner: Arc::new(CompletionInner { slot, done: AtomicBool::new(false), condvar: Condvar::new() }) }
     }
 
-    /// Delivers the result and wakes whoever waits for it.
+    /// Delivers the result and wakes the threads that wait for it.
     ///
     /// # Panics
     /// If a result was delivered before.

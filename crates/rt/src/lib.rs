@@ -18,7 +18,7 @@
 //! - [`spawn`], [`pin`], [`yield_now`], [`sleep`], [`now`], [`wall_clock`], [`charge`], [`cpus`]: threads, clocks, CPU
 //!   cost.
 //!
-//! What it keeps true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug
+//! Kept true: an uncontended lock costs what parking_lot costs plus a look at a thread-local flag; in debug
 //! builds a lock taken against the order of ranks panics and names both locks; no wake-up is lost.
 //!
 //! The backend is chosen behind these types, never by them: nothing of parking_lot or std shows through the API.

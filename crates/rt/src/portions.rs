@@ -29,7 +29,7 @@ struct Rest {
 pub struct Portions {
     cores: Box<[AtHand]>,
     rest: Mutex<Rest>,
-    /// What is in the rest, for who only wants to know about how much there is.
+    /// The size of the rest, for an estimate of how much there is.
     seen: AtomicI64,
     limit: AtomicU64,
     /// Most that a core takes, or gives back, at once.
@@ -54,7 +54,7 @@ impl Portions {
         portions
     }
 
-    /// Takes `n`, all or none; false if there are not so many.
+    /// Takes `n`, all or none; false if there are fewer.
     #[inline]
     pub fn take(&self, n: u64) -> bool {
         let have = |have: u64| if have == CLOSED { None } else { have.checked_sub(n) };

@@ -60,7 +60,7 @@ impl SplitCount {
         }
     }
 
-    /// Zero, for a count of about so many: what is told is at most an eighth of that away.
+    /// Zero, for a count of about `limit`: what is told is at most an eighth of that away.
     pub fn for_limit(limit: usize) -> Self {
         let share = limit / (8 * cpus().clamp(1, MOST_CORES).next_power_of_two());
         SplitCount::new(share.clamp(1, 64) as u32)
@@ -82,7 +82,7 @@ impl SplitCount {
         while own.count.load(SeqCst).abs() >= self.stride && !own.telling.swap(true, SeqCst) {
             self.line.write();
             let by = own.count.load(SeqCst);
-            // In this order: whoever adds up what only grows finds no less than there is.
+            // In this order: a sum of what only grows finds no less than there is.
             self.told.fetch_add(by, SeqCst);
             between();
             own.count.fetch_sub(by, SeqCst);

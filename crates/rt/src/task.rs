@@ -205,7 +205,7 @@ pub enum Cost {
     SharedAtomic,
     /// One journal or log record formatted in memory.
     LogRecord,
-    /// Waking up one thread that sleeps, for whoever wakes it.
+    /// Waking up one thread that sleeps, for the thread that wakes it.
     WakeUp,
     /// A kernel's work on one page that a write makes dirty, beside its look-up and its copy: the page is taken or
     /// found, locked, marked, counted and put on lists.

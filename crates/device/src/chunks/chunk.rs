@@ -19,7 +19,7 @@ pub(super) struct State {
     /// A bit for each block that is held.
     held: Vec<u64>,
     count: u64,
-    /// The file was removed; whoever still has it looks again.
+    /// The file was removed; a thread that still has it looks again.
     pub(super) gone: bool,
     /// Written or punched since the last sync.
     written: bool,
@@ -40,8 +40,8 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// A chunk of so many blocks whose file is open; what it holds is asked of the host. `written`: it may hold what is
-    /// not durable.
+    /// A chunk of `blocks` blocks whose file is open; the host is asked for its contents. `written`: some of them may
+    /// not be durable.
     pub(super) fn new(number: u64, blocks: u64, file: HostFile, written: bool) -> Result<Self, Errno> {
         let HostStat { file: id, length, .. } = file.stat()?;
         let held = vec![0; (blocks / 64) as usize];

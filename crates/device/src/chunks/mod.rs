@@ -14,9 +14,9 @@
 //!   an earlier process did it, and was killed, makes no difference;
 //! - a file that is to be synced stays open, so that the host's errors reach the next flush; if one had to be closed,
 //!   its error is kept for that;
-//! - after a sync that failed no flush succeeds any more, until the device is opened anew;
-//! - a chunk that somebody else removes or cuts short is an error of whoever reads it, writes to it, or flushes it: it
-//!   is never made anew, or taken for one that holds nothing.
+//! - after a sync that failed no flush succeeds any more, until the device is opened again;
+//! - a chunk that somebody else removes or cuts short is an error of each request that reads it, writes to it, or
+//!   flushes it: it is never made again, or taken for one that holds nothing.
 
 mod chunk;
 mod open;
@@ -57,7 +57,7 @@ impl From<Errno> for Trouble {
 }
 
 impl Trouble {
-    /// What whoever asked for this hears.
+    /// The error that the request gets.
     fn told(self, kind: OpKind, block: u64, count: u64) -> IoError {
         let of = |number, what| {
             let cause = format!("file {} of the chunk directory {what} while it was in use", table::name(number));
@@ -86,7 +86,7 @@ struct Chunks {
 }
 
 impl ChunkDevice {
-    /// Makes an empty device of so many blocks, at most 2^61, in the directory `path`, which is made if it is not
+    /// Makes an empty device of `blocks` blocks, at most 2^61, in the directory `path`, which is made if it is not
     /// there. A crash leaves a directory that is no device yet and can be made one, or the device.
     ///
     /// # Errors
@@ -119,8 +119,8 @@ impl ChunkDevice {
         Ok(Self::with(open::open(path, &options)?, path, options.read_only))
     }
 
-    /// Makes an empty device of so many blocks in the directory of a model, in chunks of so many: a power of 2 from 64
-    /// on, at most the usual ones.
+    /// Makes an empty device of `blocks` blocks in the directory of a model, in chunks of `chunk_blocks`: a power of 2
+    /// from 64 on, at most the usual ones.
     ///
     /// # Errors
     /// The directory holds something; no device is so long.

@@ -52,7 +52,7 @@ fn unsupported(path: &Path, reason: &str) -> OpenError {
     OpenError::Unsupported { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-/// Makes the directory a device of so many blocks. The last step, a name, makes it one.
+/// Makes the directory a device of `blocks` blocks. The last step, a name, makes it one.
 pub(super) fn create(path: &Path, blocks: u64) -> Result<(), OpenError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(system(path)(error)),

@@ -2,9 +2,9 @@
 //!
 //! Kept true:
 //! - a file is closed when it is durable, or its error is kept;
-//! - after a sync that failed all others fail, whoever asks: the system tells one of them, and forgets what it could
-//!   not write;
-//! - what an earlier process wrote and did not sync, and this one reads, is synced as if this one had written it.
+//! - after a sync that failed all others fail, too: the system tells one of them, and forgets what it could not write;
+//! - blocks that an earlier process wrote and did not sync, and this one reads, are synced as if this one had written
+//!   them.
 
 use super::Trouble;
 use super::chunk::Chunk;
@@ -22,7 +22,7 @@ const OPEN: usize = if cfg!(test) { 3 } else { 256 };
 /// Of the files that a process may have open chunks take this part.
 const SHARE: u64 = 4;
 
-/// Taken before all others, by whoever syncs: nobody may see a file as clean while somebody else still syncs it.
+/// Taken before all others, by each sync: nobody may see a file as clean while somebody else still syncs it.
 static SYNC: LockClass = LockClass::new("device.chunks.sync", u16::MAX - 12);
 
 static TABLE: LockClass = LockClass::new("device.chunks.table", u16::MAX - 10);
@@ -71,7 +71,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Table {
-    /// The chunks of an open directory, of so many blocks each. Files that hold nothing, which a crash may leave, go.
+    /// The chunks of an open directory, of `blocks` blocks each. Files that hold nothing, which a crash may leave, go.
     /// `files`: how many the process may have open.
     pub(super) fn new(dir: HostDir, blocks: u64, read_only: bool, files: u64) -> Result<Self, Trouble> {
         let (state, syncing) = (Mutex::new(&TABLE, State::default()), Mutex::new(&SYNC, ()));

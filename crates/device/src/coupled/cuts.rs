@@ -9,7 +9,7 @@ use steadyfs_rt::{LockClass, Mutex};
 
 static CUTS: LockClass = LockClass::new("device.coupled.cuts", u16::MAX - 12);
 
-/// What is not durable at a moment.
+/// The state that is not durable at a moment.
 #[derive(Default)]
 pub(crate) struct Volatile {
     /// Blocks that changed since the last flush of their file, and what each held before; the last change comes last.
@@ -26,12 +26,12 @@ type Hears = Box<dyn FnMut(&Volatile) + Send>;
 pub(super) struct Cuts(Mutex<(Volatile, Option<Hears>)>);
 
 impl Cuts {
-    /// Of a device whose journal has so many bytes.
+    /// Of a device whose journal has `journal` bytes.
     pub(super) fn new(journal: u64) -> Self {
         Cuts(Mutex::new(&CUTS, (Volatile { journal, ..Volatile::default() }, None)))
     }
 
-    /// Calls whoever wants to know of moments for a cut.
+    /// Calls the function that wants to know of moments for a cut.
     pub(super) fn moment(&self) {
         let mut state = self.0.lock();
         let (volatile, hears) = &mut *state;

@@ -6,7 +6,7 @@
 //! amid it. When steps take much more room than the ledger, a new file with a ledger alone takes the old one's name.
 //!
 //! Kept true: a frame is written after the blocks that its steps tell of are durable. One that could not be written, or
-//! synced, is written anew at the same place, with the steps since.
+//! synced, is written again at the same place, with the steps since.
 
 use crate::host::{Access, HostDir, HostFile};
 use crate::migrate::{MigrationGeometry, Move, Numbers, Sort, Step, put};
@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What it is called in the directory of the device, and a new one before it is complete.
+/// Its name in the directory of the device, and a new one before it is complete.
 const NAME: &str = "journal";
 const BEGUN: &str = "journal.new";
 pub(super) const NAMES: [&str; 2] = [NAME, BEGUN];
@@ -122,7 +122,7 @@ impl Journal {
         }
         let end = (bytes.len() - rest.len()) as u64;
         if !read_only {
-            // What is left of a torn frame must not follow those to come.
+            // The rest of a torn frame must not follow those to come.
             file.set_len(end).map_err(system(&path))?;
         }
         let file = (!read_only).then(|| Arc::new(file));
@@ -189,7 +189,7 @@ impl Journal {
     }
 
     /// Writes the next frame, and returns the file that is to be synced. Until [`Journal::appended`] says that it is
-    /// durable the frame does not count, and is written anew: of what a failed sync has lost nothing is known. Nothing
+    /// durable the frame does not count, and is written again: nobody knows what a failed sync has lost. Nothing
     /// follows it, so whatever is left of an attempt ends the journal, or is true.
     pub(super) fn append(&self) -> io::Result<Option<Arc<HostFile>>> {
         let Some(file) = self.file.clone().filter(|_| !self.framed.is_empty()) else { return Ok(None) };
@@ -231,7 +231,7 @@ impl Journal {
         self.end
     }
 
-    /// How often it began anew.
+    /// How often it began again.
     #[cfg(test)]
     pub(super) fn begun_anew(&self) -> u64 {
         self.begun

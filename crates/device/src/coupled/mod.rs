@@ -17,7 +17,7 @@
 //!   both may be tried again.
 //!
 //! One lock is held while a file is read or written. While a file is synced only that of flushes is, but where the
-//! journal begins anew.
+//! journal begins again.
 
 mod collect;
 #[cfg(test)]
@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
 
-/// Taken before the other, by whoever flushes: frames of the journal follow one another.
+/// Taken before the other, by each flush: frames of the journal follow one another.
 static FLUSH: LockClass = LockClass::new("device.coupled.flush", u16::MAX - 14);
 
 static STATE: LockClass = LockClass::new("device.coupled", u16::MAX - 13);
@@ -418,7 +418,7 @@ impl CoupledDevice {
         }
     }
 
-    /// Has the journal begin anew with the ledger as it is, if there is room for that.
+    /// Has the journal begin again with the ledger as it is, if there is room for that.
     fn shorten(&self, state: &mut State) -> Result<(), IoError> {
         let synced = self.sync_blocks();
         let ledger = &state.ledger;
@@ -502,7 +502,7 @@ impl Migrations for CoupledDevice {
             }
             if flush {
                 drop(state);
-                // One that fails is told to whoever does I/O; where it may be tried again, that is not at once.
+                // One that fails is told to the next request; where it may be tried again, that is not at once.
                 let flushed = self.flush_all();
                 state = self.state.lock();
                 if flushed.is_err() && !state.closed && state.failed.is_none() {

@@ -1,10 +1,10 @@
 //! The locks that keep two processes from changing one image, whichever way they reach it.
 //!
-//! A file has two locks, which belong to whoever has it open. The one of the whole file (`flock`) is what other
-//! programs know: shared for reading, alone for writing. The one of a range of bytes (open file description locks) is
-//! there for loop devices: several of them, or their partitions, may be parts of one file. Who opens a loop device
-//! locks it and the file behind it: the whole shared, so that nobody changes that directly, and the part as he opens
-//! the device.
+//! A file has two locks, which belong to the process that has it open. The one of the whole file (`flock`) is what
+//! other programs know: shared for reading, alone for writing. The one of a range of bytes (open file description
+//! locks) is there for loop devices: several of them, or their partitions, may be parts of one file. Who opens a loop
+//! device locks it and the file behind it: the whole shared, so that nobody changes that directly, and the part as he
+//! opens the device.
 //!
 //! Kept true: all locks are given back when the value goes, though a child process may still hold the open file.
 #![allow(unsafe_code)] // locks of ranges that belong to an open file, which nobody has wrapped

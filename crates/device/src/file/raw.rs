@@ -17,7 +17,7 @@ use std::os::fd::AsRawFd;
 /// The most buffers one system call takes (IOV_MAX).
 const MAX_BUFFERS: usize = 1024;
 
-/// From so many pages on (192 KiB) what was written is on its way to the disk before a flush asks for it: as much as
+/// From this many pages on (192 KiB) a write is on its way to the disk before a flush asks for it: as much as
 /// collectors write at once, and more than most fsyncs.
 const START_PAGES: usize = 48;
 
@@ -158,7 +158,7 @@ impl RawFile {
     /// direct I/O and of files in memory nothing is left to write.
     fn start_writing(&self, position: u64, pages: usize) {
         let [Ok(from), Ok(bytes)] = [i64::try_from(position), i64::try_from(pages * BLOCK_SIZE)] else { return };
-        // SAFETY: the call takes numbers only. What it returns says nothing that the next flush would not: with this
+        // SAFETY: the call takes numbers only. Its result says nothing that the next flush would not: with this
         // flag it neither waits nor takes notice of earlier errors away.
         let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), from, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     }

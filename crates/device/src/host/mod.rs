@@ -1,7 +1,7 @@
 //! The seam to the host: the files of one directory, as devices in a directory use them.
 //!
 //! There are two hosts: the system, and a model in memory ([`HostModel`]) that knows what a power cut may take back.
-//! Whoever writes through this seam is explored over the model as he works on the system.
+//! A device that writes through this seam is explored over the model as it works on the system.
 
 mod model;
 
@@ -69,7 +69,7 @@ impl HostDir {
         Ok(HostDir::System { path: path.to_owned(), dir: Arc::new(File::open(path)?) })
     }
 
-    /// Opens a file, never through a symlink. What is behind its end reads as zeros, unless it is to be whole. A new
+    /// Opens a file, never through a symlink. Blocks behind its end read as zeros, unless it is to be whole. A new
     /// one is its owner's alone.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<HostFile, Errno> {
         match self {
@@ -127,7 +127,7 @@ impl HostDir {
         }
     }
 
-    /// What has this name.
+    /// The file of this name.
     pub(crate) fn stat(&self, name: &str) -> Result<HostStat, Errno> {
         match self {
             HostDir::System { dir, .. } => {
@@ -256,7 +256,7 @@ impl HostFile {
         }
     }
 
-    /// The first run of blocks from `block` on, of so many, that the host keeps something for.
+    /// The first run of blocks from `block` on, of `blocks`, that the host keeps something for.
     pub(crate) fn held_from(&self, block: u64, blocks: u64) -> Result<Option<Range<u64>>, IoError> {
         match self {
             HostFile::System(raw) => raw.held_from(block, blocks),

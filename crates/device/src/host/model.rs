@@ -104,7 +104,7 @@ impl Luck {
         }
     }
 
-    /// Which of so many later versions is there; none if it is the durable one.
+    /// Which of `later` later versions is there; none if it is the durable one.
     fn pick(self, later: usize, random: &mut Random) -> Option<usize> {
         match self {
             Luck::Nothing => None,

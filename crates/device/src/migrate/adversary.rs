@@ -9,7 +9,7 @@
 //! log of the device inside ([`AdversaryDevice::recorder`]) and `CrashImage` tell what a power cut leaves of the
 //! contents, and the steps of the ledger, each with its tick, what the device remembers then.
 //!
-//! Kept true: a page whose write has not ended does not move; a zone of the GC area is not bound anew while a read of
+//! Kept true: a page whose write has not ended does not move; a zone of the GC area is not bound again while a read of
 //! it is under way. No lock is held while the device inside works.
 
 use super::ledger::{Broken, Ledger, Step};
@@ -45,7 +45,7 @@ pub struct Adversary {
     /// Pages that move for 1000 blocks that the host writes to the regular area. Below 1000 a host that writes a block
     /// for each record comes to an end.
     pub moves: u64,
-    /// After one batch of requests in so many, what waits is delivered at once.
+    /// After one batch of requests in this many, waiting records are delivered at once.
     pub late: u64,
     /// Most records of an upcall, at most [`UPCALL_RECORDS`].
     pub records: usize,
@@ -476,7 +476,7 @@ impl<D: Device + 'static> Shared<D> {
 }
 
 impl Gather {
-    /// What it has, to be ended without its lock.
+    /// Its parts, to be ended without its lock.
     fn over(&mut self) -> Gather {
         Gather { parts: std::mem::take(&mut self.parts), failed: self.failed.take(), left: 0, done: self.done.take() }
     }

@@ -61,7 +61,7 @@ pub enum Broken {
     CompletedEarly {
         /// What the checkpoint contains.
         served: u64,
-        /// What was completed.
+        /// The number up to which records were completed.
         completed: u64,
     },
     /// A checkpoint contains what was not delivered.
@@ -87,9 +87,9 @@ pub enum Step {
     Discard(u64),
     /// A page was copied, and lives at its new address.
     Moved(Move),
-    /// So many records were delivered for the first time.
+    /// This many records were delivered for the first time.
     Deliver(usize),
-    /// The session heard of so many of the delivered records.
+    /// The session heard of this many of the delivered records.
     Hear(usize),
     /// The host completed all records up to this one.
     Complete(u64),
@@ -105,11 +105,11 @@ struct Zone {
     live: u64,
     /// Ends of outstanding records in it.
     ends: u64,
-    /// It takes no more before it begins anew: it has refused a write.
+    /// It takes no more before it begins again: it has refused a write.
     over: bool,
     /// Blocks that may be written though it has gone on behind them.
     gaps: BTreeSet<u64>,
-    /// What it holds; of one that holds nothing, what it held.
+    /// The sort of its pages; of a zone without pages, the sort that it held.
     sort: Option<Sort>,
 }
 
@@ -295,7 +295,7 @@ impl Ledger {
         let (start, size) = (self.geometry.zone_of(block), self.geometry.zone);
         let zone = self.zone(block);
         let is_gap = zone.gaps.contains(&block);
-        // Of a zone that was written to its end, and holds nothing, nobody knows whether it begins anew or gets the
+        // Of a zone that was written to its end, and holds nothing, nobody knows whether it begins again or gets the
         // first of its gaps: its blocks may come in either way.
         let may_begin = zone.written == size && zone.live == 0 && zone.ends == 0;
         if block == start && (!is_gap || may_begin) {

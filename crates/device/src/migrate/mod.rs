@@ -14,7 +14,7 @@
 //! - **DI2**: a copy and its record survive power cuts before the page at the old address may go.
 //! - **DI3**: a read or a discard of `from` reaches the end of the chain that starts there, until the record is
 //!   completed.
-//! - **DI4**: no zone is bound anew while an outstanding record has an end in it.
+//! - **DI4**: no zone is bound again while an outstanding record has an end in it.
 //! - **DI5**: records are delivered in their order, at least once. `A -> B` and `B -> C` become one record only while
 //!   `A -> B` waits; it then is the last one.
 //! - **DI6**: a discard of what holds nothing does nothing. A waiting record whose page is discarded vanishes, a
@@ -26,18 +26,18 @@
 //!
 //! - **DI9**: pages of a GC zone are of one sort ([`Sort`]): nodes, or the rest. The hint of a write says which.
 //! - **DI10**: a write that fails leaves nothing at its blocks. The regular zone takes no more writes until it begins
-//!   anew; those that follow fail, too. Where the error says nothing of the place ([`crate::IoError::is_passing`]), the
-//!   zone goes on behind these blocks, and takes each of them later, unless the host discards it first.
+//!   again; those that follow fail, too. Where the error says nothing of the place ([`crate::IoError::is_passing`]),
+//!   the zone goes on behind these blocks, and takes each of them later, unless the host discards it first.
 //!
 //! What the host promises:
 //!
-//! - It writes a regular zone in order, once (but see DI10), with pages of one sort. It begins anew only when the zone
+//! - It writes a regular zone in order, once (but see DI10), with pages of one sort. It begins again only when the zone
 //!   holds nothing and no outstanding record has an end in it: once it has heard all that is
 //!   [`Migrations::delivered`], it knows. It never writes to the GC area, and goes on with no zone that it wrote before
 //!   the last [`Migrations::resume`].
 //! - It completes a record when a checkpoint that contains its effect is durable and the discards of that checkpoint
 //!   have ended. So [`Migrations::resume`] never names less than what was completed.
-//! - What it has to write before it can complete is never more than the device's room: else the host waits for a device
+//! - The writes before it can complete are never more than the device's room: else the host waits for a device
 //!   that waits for the host.
 //! - It never discards an address from which outstanding records lead to a page that it needs. That is the `from` of
 //!   each record that it applied. After a power cut it is also the `to` of a record that it does not apply: the page
@@ -161,9 +161,9 @@ pub trait Migrations: Send + Sync {
     /// The host has made the effect of all records up to number `up_to` durable, and their discards have ended.
     fn complete(&self, up_to: u64);
 
-    /// Begins a session of a host whose checkpoint contains the effect of all records up to number `served`. What is
-    /// outstanding is delivered, first what was delivered before. Returns the number of the last of these records:
-    /// once it is completed, the device goes on to move pages.
+    /// Begins a session of a host whose checkpoint contains the effect of all records up to number `served`.
+    /// Outstanding records are delivered, first those that were delivered before. Returns the number of the last of
+    /// these records: once it is completed, the device goes on to move pages.
     fn resume(&self, served: u64) -> u64;
 
     /// Number of the last record that was completed.

@@ -11,7 +11,7 @@ pub(crate) struct FlatMap {
 }
 
 impl FlatMap {
-    /// So many pages, none of them mapped.
+    /// `pages` pages, none of them mapped.
     pub(crate) fn new(pages: u64) -> Self {
         assert!(pages < u64::from(UNMAPPED), "page numbers have 32 bits");
         FlatMap { entries: vec![UNMAPPED; pages as usize] }

@@ -34,7 +34,7 @@ pub(crate) trait Map: Debug + Send {
     /// The first page of a range that lies anywhere. Takes time in proportion to what is mapped, not to the range.
     fn next(&self, range: Range<u64>) -> Option<u64>;
 
-    /// Entries that the firmware looks at to discard `count` pages, of which so many were mapped.
+    /// Entries that the firmware looks at to discard `count` pages, of which `mapped` were mapped.
     fn looked_at(&self, count: u64, mapped: u64) -> u64;
 
     /// What the map takes of the device's memory, and what its upkeep took.

@@ -62,7 +62,7 @@ pub(crate) enum ZoneCommand {
     WearOut(u64, ZoneState),
 }
 
-/// The translation layer that the parameters name, for an empty device of so many bytes, and the lines of its flash.
+/// The translation layer that the parameters name, for an empty device of `capacity` bytes, and the lines of its flash.
 ///
 /// # Errors
 /// A capacity, or limits of the layer, that cannot be.
@@ -91,7 +91,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
 
 /// Makes a translation layer that no arm of [`Layer`] names: one that stands in a file of its own.
 pub(crate) trait MakeLayer: std::fmt::Debug + Send + Sync {
-    /// Lines of the flash of a device with so many pages.
+    /// Lines of the flash of a device with `pages` pages.
     fn lines(&self, parameters: &Parameters, pages: u64) -> u64;
 
     /// The layer of an empty device.

@@ -33,7 +33,7 @@ impl PartialLog {
         PartialLog { lines, units, unit_pages, current: 0, unit: 0, full: None, erasing: None, end: 0 }
     }
 
-    /// Whether so many pages fit into the current line.
+    /// Whether `pages` pages fit into the current line.
     pub(crate) fn fits(&self, pages: usize) -> bool {
         pages as u32 <= (self.units - self.unit) * self.unit_pages
     }

@@ -32,7 +32,7 @@ impl Victims {
         }
     }
 
-    /// Adds a line with so many valid pages.
+    /// Adds a line with `valid` valid pages.
     pub(crate) fn insert(&mut self, line: Line, valid: u32) {
         assert_eq!(self.list[line as usize], NONE, "line {line} is a candidate already");
         self.count += 1;

@@ -79,7 +79,7 @@ pub(crate) struct Zns {
 }
 
 impl Zns {
-    /// Lines that a device of so many pages needs: those of its zones, the log's two, and what conventional zones need
+    /// Lines that a device of `pages` pages needs: those of its zones, the log's two, and what conventional zones need
     /// to be collected.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Zns {
         Ok(zones - conventional + 2 + if conventional == 0 { 0 } else { collected })
     }
 
-    /// Zones for so many logical pages on so many erased lines, which are what [`Zns::lines_for`] said.
+    /// Zones for `pages` logical pages on `lines` erased lines, which are what [`Zns::lines_for`] said.
     pub(crate) fn new(parameters: &Parameters, limits: ZoneLimits, pages: u64, lines: u32) -> Self {
         let geometry = parameters.geometry;
         let zones = (pages / u64::from(geometry.line_pages())) as u32 - limits.conventional;

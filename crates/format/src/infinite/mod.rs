@@ -9,7 +9,7 @@
 //! Inodes, direct nodes and NAT entries are those of F2FS with addresses of 8 bytes ([`crate::Width::Eight`]). Node
 //! blocks and blocks of packs and discard logs end in a checksum that covers the block's own address ([`seal`]).
 //!
-//! What it keeps true: no bytes make a parser panic, loop, or take more memory than the blocks it was given.
+//! Kept true: no bytes make a parser panic, loop, or take more memory than the blocks it was given.
 
 mod claim;
 mod discard_log;

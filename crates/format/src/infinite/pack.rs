@@ -118,7 +118,7 @@ impl Checkpoint {
     }
 
     /// Reads a pack with this header, in the block of one of its two copies, and the blocks between the two; `None` is
-    /// one that cannot be read. What is bad of orphans and NAT journal is left out, block by block.
+    /// one that cannot be read. Bad blocks of orphans and NAT journal are left out, block by block.
     ///
     /// # Errors
     /// Another number of blocks than the header's; damage of the NAT version bitmap, without which nothing is found.
@@ -157,7 +157,7 @@ impl Checkpoint {
     }
 }
 
-/// What is true of each orphan, shown in order.
+/// The rule of each orphan, shown in order.
 fn orphan_rule(sb: &SuperBlock) -> impl FnMut(&Ino) -> Result<(), FormatError> {
     let (max, mut before) = (sb.layout().max_nid(), ROOT_INO);
     move |&ino| {
@@ -167,7 +167,7 @@ fn orphan_rule(sb: &SuperBlock) -> impl FnMut(&Ino) -> Result<(), FormatError> {
     }
 }
 
-/// What is true of each entry of the NAT journal, shown in order.
+/// The rule of each entry of the NAT journal, shown in order.
 fn journal_rule(sb: &SuperBlock, header: &Header) -> impl FnMut(&(Nid, NatEntry)) -> Result<(), FormatError> {
     let (max, mut before) = (sb.layout().max_nid(), Nid(ROOT_INO.get() - 1));
     move |&(nid, entry)| {

@@ -4,7 +4,7 @@ use super::areas::Areas;
 use super::{Misfit, MkfsChoices, refused};
 use crate::Log;
 
-/// What is kept back.
+/// The space kept back.
 pub(super) struct Keep {
     pub(super) percent: f64,
     pub(super) reserved: u32,

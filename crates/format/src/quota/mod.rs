@@ -5,7 +5,7 @@
 //! at a block with entries, which up to 14 ids share. [`encode`] writes such a file as mkfs.f2fs does, [`read`] reads
 //! one that anybody wrote.
 //!
-//! What it keeps true: whatever the bytes, reading ends and takes memory in proportion to the tree blocks that exist: a
+//! Kept true: whatever the bytes, reading ends and takes memory in proportion to the tree blocks that exist: a
 //! block of numbers is entered once, an entry must carry the id that led to it.
 
 mod read;
@@ -121,7 +121,7 @@ pub struct Limit {
 pub struct Entry {
     /// The user, group or project.
     pub id: u32,
-    /// What it uses.
+    /// Its usage.
     pub usage: Usage,
     /// Limit of its space, in units of 1 KiB.
     pub space: Limit,

@@ -1,4 +1,4 @@
-//! Reading a quota file, whoever wrote it.
+//! Reading a quota file of any writer.
 
 use super::{Entry, LEVELS, LeafHeader, QuotaHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION, entries, magic};
 use crate::error::{FormatError, require};
@@ -15,7 +15,7 @@ pub enum ReadError<E> {
     Tree {
         /// Its number in the file.
         block: u32,
-        /// What is wrong there.
+        /// The fault there.
         reason: &'static str,
     },
     /// The caller could not read a block.

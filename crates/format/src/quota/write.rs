@@ -1,4 +1,4 @@
-//! Writing a quota file anew.
+//! Writing a whole quota file.
 
 use super::{
     ENTRIES_PER_BLOCK, Entry, GRACE, LEVELS, LeafHeader, QuotaHeader, ROOT, RawEntry, TREE_BLOCK, TreeBlock, VERSION,

@@ -24,7 +24,7 @@ const CONTENTS: u8 = 5;
 /// Flag of an INODE record: the inode was made after the checkpoint.
 const IS_BIRTH: u8 = 1;
 
-/// What is to be true after a replay.
+/// A fact that holds after a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The inode has these attributes. It is made if the checkpoint does not have it.

@@ -1,5 +1,5 @@
-//! Who is inside, counted in lanes: whoever enters or leaves writes the counter of one lane, and whoever closes looks
-//! at all of them.
+//! Who is inside, counted in lanes: a thread that enters or leaves writes the counter of one lane, and one that closes
+//! looks at all of them.
 //!
 //! Entering counts first and looks for a closer then; a closer announces itself first and counts then. All orderings
 //! are `SeqCst`, so of two who meet at least one sees the other. Leaving counts first as well, and tells a closer who
@@ -22,7 +22,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// So many lanes, at least one, open and empty.
+    /// `count` lanes, at least one, open and empty.
     pub(super) fn new(count: usize) -> Self {
         let lanes = (0..count.max(1)).map(|_| Lane(AtomicUsize::new(0))).collect();
         Lanes { lanes, closed: AtomicBool::new(false), emptied: Event::new(), opened: Event::new() }

@@ -1,4 +1,4 @@
-//! What is due when: a queue of events in the order of time.
+//! A queue of events in the order of time.
 //!
 //! A heap with four children to a node, in one array: half as deep as one with two, and the children compared share a
 //! cache line or two. Entries are small and copied freely; what does not fit into one (a callback) lies beside it and

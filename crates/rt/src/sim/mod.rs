@@ -43,12 +43,12 @@ pub struct SimConfig {
     /// How long a task keeps its core while others wait for one.
     pub slice: Duration,
     /// From the release of a lock, or a notification, to the moment when the waiter runs, if it sleeps and a core has
-    /// nothing else to do. Whoever wakes it works for [`Cost::WakeUp`](crate::Cost::WakeUp) before that.
+    /// nothing else to do. The task that wakes it works for [`Cost::WakeUp`](crate::Cost::WakeUp) before that.
     pub wake: Duration,
     /// How long a waiter for a lock keeps its core before it sleeps, if who holds the lock has one, too, and nobody
     /// else wants this one. Who waits for a notification sleeps at once.
     pub spin: Duration,
-    /// What handing over to a spinning waiter takes. It is not work of whoever releases the lock.
+    /// What handing over to a spinning waiter takes. It is not work of the task that releases the lock.
     pub handover: Duration,
     /// Switching a core from one task to another.
     pub switch: Duration,
@@ -219,7 +219,7 @@ impl Drop for AfterRelease {
     }
 }
 
-/// Which task holds a lock alone: part of the lock. Whoever waits for it spins while that task runs, as waiters for a
+/// Which task holds a lock alone: part of the lock. A waiter for it spins while that task runs, as waiters for a
 /// kernel's mutex do.
 #[derive(Debug)]
 pub(crate) struct Owner(AtomicU32);
@@ -305,7 +305,7 @@ pub(crate) fn wait_notified(addr: usize, what: &'static str, timeout: Option<Dur
     waiting::wait(addr, what, waiting::Place { share: Share::Alone, front: false, how: Waits::Asleep }, timeout)
 }
 
-/// Wakes whoever waits at an address, or the first of them.
+/// Wakes the tasks that wait at an address, or the first of them.
 pub(crate) fn notify(addr: usize, all: bool) {
     point();
     waiting::notify(addr, all);

@@ -234,7 +234,7 @@ impl Sim {
             self.now.set(self.now.get() + self.config.costs.of(Cost::WakeUp));
         }
         let latency = if asleep { self.config.wake } else { self.config.handover };
-        // Who has woken others before it waits may have got ahead of whoever wakes it.
+        // A task that has woken others before it waits may have got ahead of the task that wakes it.
         self.ask(state, self.now.get().max(since) + nanos(latency), Action::Wake(task, wait));
     }
 
@@ -578,7 +578,7 @@ pub(super) fn block(what: &'static str, how: Waits, timeout: Option<Duration>) -
     with(|sim| sim.state().task(sim.current()).timed_out)
 }
 
-/// Whether a task runs now: whoever waits for a lock of its spins only then. One that is not known may.
+/// Whether a task runs now: a waiter for a lock of its spins only then. One that is not known may.
 pub(super) fn may_run(task: Option<TaskId>) -> bool {
     let Some(task) = task else { return true };
     with(|sim| sim.state().tasks.get(task as usize).is_none_or(|task| task.has_core || !task.on_core))

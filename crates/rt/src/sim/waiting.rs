@@ -1,7 +1,7 @@
 //! Who waits for what: queues of tasks by the address of the lock or condition variable.
 //!
-//! Locks are not handed over: whoever is woken tries again, and goes back to the front of the queue if somebody was
-//! faster. For a mutex whose waiters spin, whoever comes later queues behind them. Addresses differ from run to run, so
+//! Locks are not handed over: a woken task tries again, and goes back to the front of the queue if somebody was
+//! faster. For a mutex whose waiters spin, a later task queues behind them. Addresses differ from run to run, so
 //! nothing here depends on their order.
 
 use super::scheduler::{self, TaskId, Waits, with};
@@ -121,7 +121,7 @@ pub(super) fn notify(addr: usize, all: bool) {
     });
 }
 
-/// Whether somebody waits at this address. Whoever was woken does not.
+/// Whether somebody waits at this address. A woken task does not.
 pub(super) fn somebody_waits(addr: usize) -> bool {
     with(|sim| sim.state().queues.by_addr.contains_key(&addr))
 }

@@ -47,8 +47,8 @@ impl Fs {
     /// Notes that the inode was read, as the mount's policy has it; true if the access time has changed. Hold no node
     /// lock and no change when calling.
     ///
-    /// The reader has its bytes: if the time cannot be stored, because the volume is full or has just stopped, the
-    /// reader does not hear of it.
+    /// The reader has its bytes: if the time cannot be stored, because the volume is full or has just stopped, it does
+    /// not hear of that.
     pub(crate) fn note_access(&self, inode: &Inode) -> bool {
         let (policy, now) = (self.options.access_times, clock());
         let passed_over = inode.kind == FileType::Dir && !self.options.directory_access_times;

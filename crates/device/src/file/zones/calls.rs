@@ -6,7 +6,7 @@ use crate::file::raw::RawFile;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 
-/// What is done to zones.
+/// The operations on zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::file) enum Manage {
     /// BLKRESETZONE.
@@ -23,7 +23,7 @@ pub(in crate::file) trait ZoneCalls: Send + Sync + 'static {
     /// How many zones there are, with a smaller last one (BLKGETNRZONES).
     fn zone_count(&self) -> Result<u32, i32>;
 
-    /// Zones from the one that `sector` lies in on, at most so many, and maybe fewer (BLKREPORTZONE).
+    /// Zones from the one that `sector` lies in on, at most `most`, and maybe fewer (BLKREPORTZONE).
     fn report(&self, sector: u64, most: u32) -> Result<Vec<Reported>, i32>;
 
     /// Resets or finishes the zones of a range: its first sector, and how many.

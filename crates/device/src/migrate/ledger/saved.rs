@@ -63,7 +63,7 @@ impl Ledger {
         put(out, &gaps);
     }
 
-    /// What was saved; `None` of bytes that are no ledger of these areas.
+    /// The ledger that was saved; `None` of bytes that are no ledger of these areas.
     pub(crate) fn restore(geometry: MigrationGeometry, from: &mut Numbers<'_>) -> Option<Ledger> {
         let mut ledger = Ledger::new(geometry);
         let zone_size = ledger.geometry.zone;

@@ -157,7 +157,7 @@ impl<M: Map> Ftl for Collected<M> {
         let lines = &nand.lines()[self.first_line as usize..][..self.valid.len()];
         let mut written: u64 = 0;
         for (line, state) in lines.iter().enumerate() {
-            // What is on its way to the chips has been written, too.
+            // Pages on their way to the chips have been written, too.
             let pages = match self.kind[line] {
                 LineState::Full | LineState::Awaiting => u64::from(self.geometry.line_pages()),
                 _ => u64::from(state.programmed) * unit_pages,

@@ -123,7 +123,7 @@ pub(crate) struct Collected<M: Map> {
 }
 
 impl<M: Map> Collected<M> {
-    /// Lines needed for so many logical pages: over-provisioning, and never fewer than collection needs to work at all.
+    /// Lines needed for `pages` logical pages: over-provisioning, and never fewer than collection needs to work at all.
     pub(crate) fn lines_for(geometry: &Geometry, policy: &Policy, pages: u64) -> u64 {
         let line = u64::from(geometry.line_pages());
         let wanted = (pages as f64 * (1.0 + policy.over_provisioning) / line as f64).ceil() as u64;
@@ -378,7 +378,7 @@ impl<M: Map> Collected<M> {
         self.flush(media, now, None);
     }
 
-    /// What is due first: a unit of copies or an erase.
+    /// The work that is due first: a unit of copies or an erase.
     fn due(&self) -> Option<(Time, bool)> {
         let program = self.copied.front().map(|unit| (unit.ready, false));
         let erase = self.erasing.front().map(|erasing| (erasing.at, true));

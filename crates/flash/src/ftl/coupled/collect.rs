@@ -25,7 +25,7 @@ impl Coupled {
         self.coming() <= self.policy.gc_lines + self.shape.reserve_lines
     }
 
-    /// Whether so many pages may get other addresses now.
+    /// Whether `pages` pages may get other addresses now.
     fn may_move(&self, pages: usize) -> bool {
         pages == 0 || self.ledger.may_move() && self.ledger.outstanding() + pages <= self.shape.records as usize
     }
@@ -119,7 +119,7 @@ impl Coupled {
         true
     }
 
-    /// Whether so many copies of this sort find a place.
+    /// Whether `pages` copies of this sort find a place.
     fn has_room(&self, sort: Sort, pages: u32) -> bool {
         let left = self.targets[sort as usize]
             .map_or(0, |target| self.geometry.line_pages() - self.lines[target.line as usize].placed);
@@ -203,7 +203,7 @@ impl Coupled {
         self.ripen(now);
     }
 
-    /// A zone in which nothing is live gives its line up, if it has one: the host begins it anew.
+    /// A zone in which nothing is live gives its line up, if it has one: the host begins it again.
     pub(super) fn unbind(&mut self, zone: u32) {
         let line = self.zones[zone as usize];
         if line == UNBOUND {
@@ -294,7 +294,7 @@ impl Coupled {
         while self.victim.is_some() && self.collect_unit(media, now) {}
     }
 
-    /// What is due first: a unit of copies or an erase.
+    /// The work that is due first: a unit of copies or an erase.
     pub(super) fn due(&self) -> Option<(Time, bool)> {
         let program = self.copied.front().map(|unit| (unit.ready, false));
         let erase = self.erasing.front().map(|erasing| (erasing.at, true));

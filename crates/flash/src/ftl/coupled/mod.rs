@@ -1,5 +1,5 @@
 //! [`Coupled`]: a device that collects and tells the host (D2FS, FAST'25): block-associative mapping, coupled
-//! collection. What it promises is in `steadyfs_device::Migrations`, which [`Ledger`] keeps.
+//! collection. Its promises are in `steadyfs_device::Migrations`, which [`Ledger`] keeps.
 //!
 //! A zone that holds anything is bound to one line, and a page's place in the line is its place in the zone: the map is
 //! one number for each zone. The host writes zones of the regular area in order. A victim's live pages are copied to an
@@ -150,7 +150,7 @@ pub(crate) struct Coupled {
 }
 
 impl Coupled {
-    /// Lines that a device needs whose regular and GC area hold so many pages: those of the metadata, those of the
+    /// Lines that a device needs whose regular and GC area hold `pages` pages: those of the metadata, those of the
     /// zones, and two of the log.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Coupled {
         Ok(meta + wanted.max(pages.div_ceil(line) + kept) + 2)
     }
 
-    /// An empty device on so many erased lines, which are what [`Coupled::lines_for`] said.
+    /// An empty device on `lines` erased lines, which are what [`Coupled::lines_for`] said.
     pub(crate) fn new(parameters: &Parameters, shape: Coupling, pages: u64, lines: u32) -> Self {
         let (geometry, areas) = (parameters.geometry, areas(parameters, shape, pages));
         let meta_lines = PageMap::lines_for(&geometry, &parameters.policy, shape.meta) as Line;

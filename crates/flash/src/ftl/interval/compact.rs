@@ -1,9 +1,9 @@
 //! [`Compactor`]: when map nodes are looked at, and how long the firmware is away with that.
 //!
 //! Every period a pass takes the nodes in which pages have been discarded since they were last looked at. The firmware
-//! works on a pass in slices of so many nodes, serves nobody during a slice, and the host for as long again after it. A
-//! pass in one slice is the stop of the whole device that IPLFS' emulator has; slices of one node are what the firmware
-//! of the paper's prototype does.
+//! works on a pass in slices of a number of nodes, serves nobody during a slice, and the host for as long again after
+//! it. A pass in one slice is the stop of the whole device that IPLFS' emulator has; slices of one node are what the
+//! firmware of the paper's prototype does.
 
 use crate::parameters::Intervals;
 use crate::units::{Time, nanos};
@@ -21,7 +21,7 @@ pub(super) struct Compactor {
     /// Nanoseconds for [`SCAN_UNIT`] pages.
     scan: u64,
     dirty: BTreeSet<u64>,
-    /// What is left of the pass.
+    /// The rest of the pass.
     pass: BTreeSet<u64>,
     /// When the next pass, and the next slice, begins.
     next_pass: Time,
@@ -84,7 +84,7 @@ impl Compactor {
         Some((0..nodes).map_while(|_| self.pass.pop_first()).collect())
     }
 
-    /// The slice looked at so many pages. How long the firmware was away, and the passes so far.
+    /// The slice looked at `pages` pages. How long the firmware was away, and the passes so far.
     pub(super) fn took(&mut self, pages: u64) -> (u64, u64) {
         let stall = (u128::from(pages) * u128::from(self.scan) / u128::from(SCAN_UNIT)) as u64;
         if stall > 0 {

@@ -58,7 +58,7 @@ fn bytes(span: u32, regions: usize, words: u64) -> u64 {
 }
 
 impl MapNode {
-    /// A node for so many pages, none of them mapped.
+    /// A node for `pages` pages, none of them mapped.
     pub(super) fn new(pages: u32) -> Self {
         let mut array = vec![UNMAPPED; pages as usize + 1];
         array[0] = 0;
@@ -178,7 +178,7 @@ impl MapNode {
         at.min(end)
     }
 
-    /// What it would be without words for holes of `smallest` pages or more; a node without mapped pages is none.
+    /// Its plan without words for holes of `smallest` pages or more; a node without mapped pages is none.
     pub(super) fn plan(&self, smallest: u32) -> Option<Plan> {
         let start = self.next(0)?;
         let mut runs: Vec<(u32, u32)> = Vec::new();
