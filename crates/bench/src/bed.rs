@@ -22,7 +22,7 @@ use std::time::Duration;
 use steadyfs_core::mkfs::{MkfsOptions, format};
 use steadyfs_device::{ChunkDevice, Device, FileDevice, OpenOptions};
 
-/// What is measured.
+/// The targets of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Target {

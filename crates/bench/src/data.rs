@@ -1,4 +1,4 @@
-//! What is written, where and in which order: everything follows from fixed seeds, so every target gets the same.
+//! The written data, its places and its order: everything follows from fixed seeds, so every target gets the same.
 
 /// Bytes in a page.
 pub(crate) const PAGE: usize = 4096;
@@ -47,7 +47,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// So many bytes of a seed.
+    /// `len` bytes of a seed.
     pub(crate) fn random(len: usize, seed: u64) -> Self {
         let mut memory = vec![0; len + PAGE];
         let start = memory.as_ptr().align_offset(PAGE);
@@ -80,7 +80,7 @@ impl Buffer {
 pub(crate) enum Entry {
     /// A directory.
     Dir(String),
-    /// A file of so many bytes.
+    /// A file of this many bytes.
     File(String, usize),
 }
 

@@ -87,14 +87,14 @@ pub(crate) fn check_once(image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is made.
+/// The kinds of volumes that are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F2fs,
     Iplfs,
 }
 
-/// Makes a volume with so many files, through the library.
+/// Makes a volume with `files` files, through the library.
 fn fill(image: &Path, kind: Kind, files: u64) -> Result<()> {
     let bytes = (files * 12 * 1024).max(256 << 20).next_multiple_of(2 << 20);
     let infinite = (kind == Kind::Iplfs).then(|| Infinite::new(bytes >> 12));

@@ -1,4 +1,4 @@
-//! What is aimed at, and which rows of a report reach it.
+//! The goals, and which rows of a report reach it.
 //!
 //! Our mount, with a real format on a device, is to be within a factor of two of a FUSE file system in memory, measured
 //! in the same run. The library's sequential writing is to be as close to a raw write of the same device. The kernel

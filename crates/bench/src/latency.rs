@@ -40,7 +40,7 @@ impl Latencies {
         Latencies { counts: vec![0; bucket(u64::MAX) + 1], longest: 0 }
     }
 
-    /// Counts one operation of so many nanoseconds.
+    /// Counts one operation of `ns` nanoseconds.
     pub(crate) fn add(&mut self, ns: u64) {
         self.counts[bucket(ns)] += 1;
         self.longest = self.longest.max(ns);

@@ -86,7 +86,7 @@ struct Args {
     scratch: PathBuf,
 }
 
-/// What is measured unless targets are named.
+/// The targets unless others are named.
 const DEFAULT_TARGETS: [Target; 13] = [
     Target::Ext4,
     Target::Xfs,

@@ -1,7 +1,7 @@
 //! The processes that serve FUSE mounts, ours and the peer's, and how to start and end them.
 //!
-//! This program starts itself anew with a hidden command, so that a server runs as a process of its own, as it does for
-//! users.
+//! This program starts itself again with a hidden command, so that a server runs as a process of its own, as it does
+//! for users.
 
 use crate::memfuse;
 use anyhow::{Context, Result, bail, ensure};

@@ -24,7 +24,7 @@ pub(crate) struct Amounts {
     pub(crate) sources: usize,
 }
 
-/// What is counted.
+/// The unit that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Thousand operations a second.
@@ -61,7 +61,7 @@ pub(crate) struct Workload {
     pub(crate) name: &'static str,
     /// Whether a device without files can run it.
     pub(crate) on_raw_devices: bool,
-    /// What it does between mounts.
+    /// Its stages between mounts.
     pub(crate) stages: &'static [Stage],
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Run<'a> {
     pub(crate) server: Option<u32>,
     /// Ends the work early.
     pub(crate) stop: &'a Stop,
-    /// What was measured so far, with the measurement's name.
+    /// The samples so far, with the measurement's name.
     pub(crate) samples: Vec<(&'static str, Sample)>,
 }
 

@@ -31,7 +31,7 @@ pub struct Violation {
     pub workload: Workload,
     /// The promise.
     pub rule: Rule,
-    /// What is wrong.
+    /// The broken promise.
     pub what: String,
     /// How the crash went.
     pub crash: String,
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub recovery_states: u64,
     /// Of workloads whose mount says how many collectors there are: what these did.
     pub collected: Collected,
-    /// What was found, at most one per workload.
+    /// The violations found, at most one per workload.
     pub violations: Vec<Violation>,
 }
 
@@ -141,7 +141,7 @@ impl Stop {
 pub struct Plan {
     /// States per workload.
     pub effort: Effort,
-    /// Of so many states one is judged with a crash in its recovery, too; 0 = none.
+    /// Of this many states one is judged with a crash in its recovery, too; 0 = none.
     pub recovery_every: u64,
     /// Seed of every choice made at random.
     pub seed: u64,
@@ -234,7 +234,7 @@ impl Exploration {
     /// one that we make of it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the state.
     ///
     /// # Panics
     /// If there is no state with this number.

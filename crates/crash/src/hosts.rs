@@ -31,7 +31,7 @@ const CAPACITY: u64 = 1 << 14;
 const LEAP: u64 = 512;
 /// Segments that the device of a D2FS volume can hold.
 const SEGMENTS: u64 = 16;
-/// One session in so many begins with what a killed process has left.
+/// One session in this many begins with what a killed process has left.
 const KILLED: u64 = 3;
 
 /// What lies in the directory.
@@ -43,7 +43,7 @@ pub enum HostKind {
     Coupled,
 }
 
-/// What was looked at.
+/// The states that were judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostStates {
     /// States that were judged.
@@ -72,8 +72,8 @@ impl Judged for HostStates {
     }
 }
 
-/// One seed after the other, on several threads, until so many states were judged, or a promise was broken. `tell`
-/// hears how many there were so far; once it returns false no seed begins any more.
+/// One seed after the other, on several threads, until enough states were judged, or a promise was broken. `tell` hears
+/// how many there were so far; once it returns false no seed begins any more.
 ///
 /// # Errors
 /// The options make no sense, or a thread panicked.
@@ -91,7 +91,7 @@ pub fn cut_many_hosts(
     try_seeds(seeds, states, jobs, tell, move |seed| cut_host(kind, host, seed, SESSIONS, CUTS, &mount, false))
 }
 
-/// Sessions of one seed, with so many cuts of each, mounted with these options. `planted`: with the fault that builds
+/// Sessions of one seed, with `cuts` cuts of each, mounted with these options. `planted`: with the fault that builds
 /// for tests have in chunk directories.
 ///
 /// # Errors
@@ -211,13 +211,13 @@ fn explore(
     Ok(sum)
 }
 
-/// What was promised of a file, and from which tick on.
+/// The contents promised of a file, and from which tick on.
 type Promises = Vec<(u64, Pages)>;
 
 /// What a session promised, and how many blocks it followed.
 type Lived = (Vec<Promises>, u64);
 
-/// What was promised of all files by a tick.
+/// The contents promised of all files by a tick.
 fn by(lived: &[Promises], at: u64) -> Vec<Pages> {
     let last = |file: &Promises| file.iter().rev().find(|(tick, _)| *tick <= at).map(|(_, pages)| pages.clone());
     lived.iter().map(|file| last(file).unwrap_or_default()).collect()

@@ -50,7 +50,7 @@ pub enum Rule {
     Works,
 }
 
-/// What is wrong with a state.
+/// The fault of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) rule: Rule,
@@ -254,7 +254,7 @@ pub(crate) fn check(image: &MemDevice, when: &str) -> Result<(), Fault> {
     Err(Fault::new(Rule::Consistent, format!("{when}, the checker finds: {}", errors.join("; "))))
 }
 
-/// What was found on a volume after a crash, and what came of going on with it.
+/// A volume after a crash, as it was found, and as it was when its use went on.
 struct Used {
     device: Arc<FaultyDevice<MemDevice>>,
     /// With what was written.
@@ -274,7 +274,7 @@ impl Used {
             Fs::mount(watched, options).map_err(|e| Fault::new(Rule::Mounts, format!("it does not mount: {e}")))?;
         let seen = Seen::read(&fs).map_err(|e| Fault::new(Rule::Legal, format!("the tree cannot be read: {e}")))?;
         let wrote = go_on(fs, full, all);
-        // Collectors may be at work still. What they write while others read would be found by these in part.
+        // Collectors may be at work still. Their writes while others read would be found by these in part.
         device.disappear();
         Ok(Used { device, history: history.now(), seen, wrote })
     }

@@ -70,7 +70,7 @@ pub struct Workload {
     pub free: Option<u32>,
     /// Done first, by one writer, and made durable.
     pub setup: Vec<Op>,
-    /// What is explored.
+    /// The steps that are explored.
     pub steps: Vec<Step>,
 }
 
@@ -244,7 +244,7 @@ pub enum Op {
     Checkpoint,
     /// Collect one section, which ends with a checkpoint.
     Gc,
-    /// So many seconds in which the writer does nothing: with `journal.commit=` names become durable.
+    /// Seconds in which the writer does nothing: with `journal.commit=` names become durable.
     Wait {
         seconds: u32,
     },
@@ -258,7 +258,7 @@ impl Op {
         matches!(self, Op::Fsync { .. } | Op::Fdatasync { .. } | Op::Sync | Op::Checkpoint | Op::Gc)
     }
 
-    /// A write of which only so many bytes were written.
+    /// A write of which only `written` bytes were written.
     pub(crate) fn cut(&self, written: u64) -> Op {
         let mut cut = self.clone();
         if let Op::Write { len, .. } | Op::DirectWrite { len, .. } | Op::Append { len, .. } = &mut cut {
@@ -274,7 +274,7 @@ impl Op {
 pub struct ParseError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault of the line.
     pub what: String,
 }
 
@@ -334,7 +334,7 @@ impl Workload {
         self.kind == VolumeKind::Iplfs || self.features.split(',').any(|feature| feature == "inode_checksum")
     }
 
-    /// Whether what was noted in the journal is durable after a wait of so many seconds. In virtual time only, where a
+    /// Whether the notes in the journal are durable after a wait of `seconds` seconds. In virtual time only, where a
     /// second is enough for what is done in one; and not where the batch may fail.
     pub(crate) fn commits_within(&self, seconds: u32) -> bool {
         let is_virtual = self.schedule.is_some() || self.writers().len() <= 1;

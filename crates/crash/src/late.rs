@@ -34,7 +34,7 @@ struct Waiting {
     stopping: bool,
 }
 
-/// One write in so many is refused.
+/// One write in this many is refused.
 const REFUSED: u64 = 40;
 
 struct Shared {

@@ -104,7 +104,7 @@ fn writes_in_place(workload: &Workload) -> bool {
     MountOptions::parse(&workload.mount).is_ok_and(|options| options.writes_in_place(1) != InPlace::Never)
 }
 
-/// Contents of so many bytes fit every inode.
+/// Contents of this many bytes fit every inode.
 const SMALL: u64 = 3000;
 
 /// A call of fsync.
@@ -507,7 +507,7 @@ impl<'a> Evidence<'a> {
         if !self.in_place {
             return contents(version).any(|content| same(content, found, length));
         }
-        // What was written since, but not that the page was given up: that would not be done in place.
+        // Contents that were written since, but not a hole: that would not be made in place.
         let later = (version + 1..=self.moment.begun).flat_map(|version| contents(version).filter(Option::is_some));
         let all: Vec<Option<&[u8]>> = contents(version).chain(later).collect();
         (0..length).step_by(PIECE_SIZE).all(|at| {

@@ -81,7 +81,7 @@ pub struct ModelError {
     pub step: u32,
     /// Its text.
     pub op: String,
-    /// What is in its way.
+    /// The obstacle.
     pub what: &'static str,
 }
 

@@ -30,10 +30,10 @@ use steadyfs_rt::{sleep, spawn};
 /// Segments that the device can hold.
 const SEGMENTS: u64 = 16;
 
-/// What was promised of a file, and from which tick on.
+/// The contents promised of a file, and from which tick on.
 type Promises = Vec<(u64, Pages)>;
 
-/// What was looked at.
+/// The states that were judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MovingStates {
     /// States that were judged.
@@ -62,7 +62,7 @@ impl Judged for MovingStates {
     }
 }
 
-/// One seed after the other, on several threads, until so many states were judged, or a promise was broken. `tell`
+/// One seed after the other, on several threads, until enough states were judged, or a promise was broken. `tell`
 /// hears how many there were so far; once it returns false no seed begins any more.
 ///
 /// # Errors
@@ -144,7 +144,7 @@ fn rules(random: &mut Rng) -> Adversary {
     }
 }
 
-/// Sessions of one seed, with so many cuts of each, mounted with these options.
+/// Sessions of one seed, with `cuts` cuts of each, mounted with these options.
 ///
 /// # Errors
 /// The first promise that was broken.

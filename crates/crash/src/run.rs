@@ -31,7 +31,7 @@ pub(crate) struct Span {
 
 /// What happened to a device.
 pub(crate) struct Trace {
-    /// What it held before, durably.
+    /// Its durable contents from before.
     pub(crate) base: MemDevice,
     /// What changed since.
     pub(crate) records: Vec<Record>,
@@ -39,7 +39,7 @@ pub(crate) struct Trace {
     pub(crate) end: u64,
     /// Torn inode blocks show.
     pub(crate) checksums: bool,
-    /// What had been written before.
+    /// The writes from before.
     pub(crate) history: WriteHistory,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Sample {
 
 /// A workload that was run.
 pub(crate) struct Run {
-    /// What was done: the workload, and on a full volume only those of its steps that had room.
+    /// The steps that were done: the workload, and on a full volume only those of its steps that had room.
     pub(crate) done: Workload,
     /// The volume after the set-up, and what the steps did to it.
     pub(crate) trace: Trace,
@@ -150,8 +150,8 @@ pub(crate) fn run(workload: &Workload, empty: &MemDevice) -> Result<Run, RunErro
     sim::run(config, move || run_here(&workload, &empty))?.value
 }
 
-/// The virtual time of a workload and of recovery after it. What is written has the time in it, so with that of the
-/// machine other states would come of it each time.
+/// The virtual time of a workload and of recovery after it. Writes have the time in them, so with that of the machine
+/// other states would come of them each time.
 pub(crate) fn virtual_time(workload: &Workload) -> SimConfig {
     let usual = SimConfig::default();
     workload.schedule.map_or(usual.clone(), |Schedule { cores, seed }| SimConfig { cores, seed, ..usual })
@@ -202,7 +202,7 @@ fn run_here(workload: &Workload, empty: &MemDevice) -> Result<Run, RunError> {
     Ok(Run { done, trace, spans, timelines, refused, samples })
 }
 
-/// Takes all space but so many blocks (or one less, if the last block needs a node).
+/// Takes all space but `left` blocks (or one less, if the last block needs a node).
 fn take_space(fs: &Fs, left: u64) -> Result<(), Error> {
     let ballast = fs.create(&fs.root()?, BALLAST.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() })?;
     let mut off = 0;
@@ -253,7 +253,7 @@ fn sample(fs: &Fs, workload: &Workload, tick: u64) -> Option<Sample> {
 /// A step that was done.
 struct Performed {
     step: usize,
-    /// What was done of it.
+    /// The part of it that was done.
     op: Op,
     span: Span,
     refused: bool,

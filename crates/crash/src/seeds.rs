@@ -25,7 +25,7 @@ pub trait Judged: Default + Send + 'static {
 pub struct SeedFault {
     /// Repeats it.
     pub seed: u64,
-    /// What is wrong.
+    /// The broken promise.
     pub what: String,
 }
 
@@ -34,13 +34,13 @@ pub struct SeedFault {
 pub struct SeedsOutcome<T> {
     /// Seeds.
     pub runs: u64,
-    /// What was looked at in those that broke no promise.
+    /// The states judged in those that broke no promise.
     pub sum: T,
     /// At most one for each seed.
     pub wrong: Vec<SeedFault>,
 }
 
-/// Tries one seed after the other on several threads, until so many states were judged, or a promise was broken. `tell`
+/// Tries one seed after the other on several threads, until enough states were judged, or a promise was broken. `tell`
 /// hears how many there were so far; once it returns false no seed begins any more.
 ///
 /// # Errors

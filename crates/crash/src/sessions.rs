@@ -128,7 +128,7 @@ pub(crate) fn goes_on(fs: &Fs, files: &[Pages]) -> Result<(), String> {
     fs.sync().map_err(|e| format!("it does not sync: {e}"))
 }
 
-/// Makes a file of so many pages, or removes it.
+/// Makes a file of `pages` pages, or removes it.
 pub(crate) fn come_and_go(fs: &Fs, name: &str, pages: u64) -> Result<(), Error> {
     let root = fs.root()?;
     let new = NewInode { mode: 0o100_644, ..NewInode::default() };

@@ -37,7 +37,7 @@ impl Effort {
 /// Which pieces of a torn write survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tear {
-    /// So many from its beginning.
+    /// This many from its beginning.
     First(usize),
     /// All but the first.
     NotFirst,
@@ -248,7 +248,7 @@ fn subsets(trace: &Trace, tick: u64, effort: Effort, rng: &mut Rng) -> Vec<(Choi
             masks.push((0..n).map(|_| rng.below(8) < share).collect());
         }
     }
-    // What is durable by now was asked for by then, though something asked for before it may still be under way.
+    // A durable write was asked for by then, though something asked for before it may still be under way.
     let is_change =
         |index: &usize| trace.records[*index].op != DeviceOp::Flush && volatile.binary_search(index).is_err();
     let submitted = (0..trace.records.len()).filter(is_change).map(|index| trace.records[index].submitted);

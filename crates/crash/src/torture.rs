@@ -99,11 +99,11 @@ pub struct TortureOutcome {
     pub synced: u64,
     /// Those that the device's refusals made fail.
     pub refused: u64,
-    /// What was wrong, at most one of each seed, in the order of the seeds.
+    /// The broken promises, at most one of each seed, in the order of the seeds.
     pub wrong: Vec<BrokenPromise>,
 }
 
-/// What was wrong under a seed.
+/// The broken promise under a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenPromise {
     /// The seed.
@@ -126,7 +126,7 @@ impl TortureOutcome {
     }
 }
 
-/// Runs one seed after the other, on several threads, until there were so many `crashes`. `tell` hears how many there
+/// Runs one seed after the other, on several threads, until there were `crashes` crashes. `tell` hears how many there
 /// were so far; once it returns false no run begins any more.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use steadyfs_device::{Op, Record};
 /// The workload makes no sense, or the file system does not do what the model allows.
 pub fn trace(workload: &Workload, volumes: &Volumes) -> Result<String, RunError> {
     let run = run(workload, &volumes.get(workload)?)?;
-    // What is noted at a tick comes after what took it, and steps in their order.
+    // A note at a tick comes after the write that took it, and steps in their order.
     let mut events: Vec<(u64, usize, String)> = Vec::new();
     for (at, (step, span)) in run.done.steps.iter().zip(&run.spans).enumerate() {
         let result = if run.refused.contains(&at) { ": refused" } else { "" };

@@ -33,7 +33,7 @@ const LOOK_NS: u64 = 4_000_000;
 /// Held while the device says what a cut would leave.
 static PROMISES: LockClass = LockClass::new("crash.zones_promises", u16::MAX - 40);
 
-/// What was looked at.
+/// The states that were judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZonedStates {
     /// States that were judged.
@@ -59,7 +59,7 @@ impl Judged for ZonedStates {
     }
 }
 
-/// One seed after the other, on several threads, until so many states were judged, or a promise was broken. `tell`
+/// One seed after the other, on several threads, until enough states were judged, or a promise was broken. `tell`
 /// hears how many there were so far; once it returns false no seed begins any more.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub fn cut_many_zones(
     try_seeds(seeds, states, jobs, tell, move |seed| cut_zones(host, seed, SESSIONS, CUTS, &mount))
 }
 
-/// Sessions of one seed, with so many cuts of each, mounted with these options.
+/// Sessions of one seed, with `cuts` cuts of each, mounted with these options.
 ///
 /// # Errors
 /// The first promise that was broken.
@@ -148,7 +148,7 @@ fn rules(device: &ZonedDevice) -> Result<(), String> {
 }
 
 /// Mounts, works, and leaves the volume as if somebody had pulled the plug; what cuts would have left meanwhile, at
-/// least one, and no more than so many.
+/// least one, and no more than `cuts`.
 fn live(
     device: &Arc<HeldUp<ZonedDevice>>,
     before: Vec<Pages>,

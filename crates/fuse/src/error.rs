@@ -47,7 +47,7 @@ pub enum Error {
     /// The conversation with the kernel broke off.
     #[error("{what}: {source}")]
     Session {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
         /// Why it failed.
         source: std::io::Error,

@@ -29,7 +29,7 @@ impl Rng {
         if end == 0 { 0 } else { (self.number() % end as u64) as usize }
     }
 
-    /// So many random bytes.
+    /// `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.number() as u8).collect()
     }

@@ -30,7 +30,7 @@ enum Kind {
     Usage,
     /// The work itself failed.
     Operation,
-    /// Whoever read our output has gone.
+    /// The reader of our output has gone.
     ReaderGone,
     /// A signal came; the exit code that shells give for it.
     Interrupted(u8),

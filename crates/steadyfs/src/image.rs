@@ -62,7 +62,7 @@ impl ImageArgs {
     }
 }
 
-/// The partition table of the disk, whoever uses it; `None` if there is none.
+/// The partition table of the disk, whichever process uses it; `None` if there is none.
 pub(crate) fn partitions(path: &Path) -> Result<Option<Table>, Failure> {
     let options = OpenOptions { read_only: true, despite_writers: true, ..OpenOptions::default() };
     let disk = open(path, options)?;
@@ -92,7 +92,7 @@ fn find_partition(path: &Path, number: u32) -> Result<(Table, Partition), Failur
     Ok((table, partition))
 }
 
-/// Whether the device has all of the partition. What is left of a block at the end of a device counts as there.
+/// Whether the device has all of the partition. The rest of a block at the end of a device counts as there.
 fn lies_on(disk: &dyn Device, partition: &Partition) -> bool {
     let block = BLOCK_SIZE as u64;
     partition.bytes >= block && partition.end() < disk.info().blocks.saturating_add(1).saturating_mul(block)

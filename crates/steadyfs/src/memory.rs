@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Below so many bytes a mount takes `memory=low`: with its own limits it may hold 600 MiB.
+/// Below this many bytes a mount takes `memory=low`: with its own limits it may hold 600 MiB.
 pub(crate) const LITTLE: u64 = 640 << 20;
 
 /// Where the two versions of control groups say how much memory there may be: how `/proc/self/cgroup` names them, where

@@ -2,7 +2,7 @@
 //!
 //! Kept true: whatever a table says, reading it ends soon and takes little memory. Entries are counted, each link
 //! between extended partitions is followed once, sums are checked for overflow. Where a partition lies is what the
-//! table says: it may be beyond the disk, or overlap others, which whoever opens it has to ask.
+//! table says: it may be beyond the disk, or overlap others, which the one who opens it has to check.
 
 use std::collections::HashSet;
 

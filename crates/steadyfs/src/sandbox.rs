@@ -22,7 +22,7 @@ impl Sandbox {
         Sandbox
     }
 
-    /// What is left to be given up once it is mounted.
+    /// Gives up the rest once the volume is mounted.
     pub(crate) fn close(self, mounted: &Mounted) {
         // Of an ordinary user: the program that unmounts has to be started, and has more rights.
         if !mounted.needs_helper() {

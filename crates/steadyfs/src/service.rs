@@ -29,7 +29,7 @@ impl Service {
         Service { socket: std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()) }
     }
 
-    /// The volume is mounted: whoever waits for it may go on.
+    /// The volume is mounted: services that wait for it may go on.
     pub(crate) fn ready(&self, image: &Path, dir: &Path) {
         // A newline would begin another assignment.
         let status = format!("serving {} on {}", image.display(), dir.display()).replace('\n', " ");

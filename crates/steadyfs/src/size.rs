@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// coreutils.
 const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
 
-/// Decimals that count: with so many, less than two bytes of the largest unit are lost.
+/// Decimals that count: with this many, less than two bytes of the largest unit are lost.
 const DECIMALS: usize = 18;
 
 /// A number of bytes given as an argument.

@@ -23,8 +23,8 @@ use crate::image::{self, ImageArgs, Looked};
 use crate::text::warn;
 use crate::transfer::show;
 
-/// How often a volume that somebody else writes to is read anew when it does not make sense: one checkpoint may come in
-/// between, hardly two.
+/// How often a volume that somebody else writes to is read again when it does not make sense: one checkpoint may come
+/// in between, hardly two.
 pub(crate) const TRIES: u32 = 3;
 
 /// What a command does with a volume.
@@ -75,7 +75,7 @@ impl Volume {
         }
         let options = if read_only { args.for_reading(path) } else { args.for_writing(path) }?;
         let device = image::open(path, options)?;
-        // Whoever runs one command waits for it: nothing is done in the background.
+        // The user of a command waits for it: nothing is done in the background.
         let options = MountOptions { read_only, background_gc: false, ..MountOptions::default() };
         let fs = Fs::mount(device, options).map_err(|e| open_failure(path, &e))?;
         Ok(Volume { fs, name: path.display().to_string(), moving: None })
@@ -83,7 +83,7 @@ impl Volume {
 
     /// Shows the last checkpoint of a volume, which somebody else may write to.
     fn at_checkpoint(path: &Path, device: Arc<dyn Device>) -> Result<Self, Failure> {
-        // What was fsynced after the checkpoint may be half written: it is left out.
+        // Chains after the checkpoint may be half written: they are left out.
         let options =
             MountOptions { read_only: true, discard_unreplayed: true, background_gc: false, ..MountOptions::default() };
         let mut tries = 0;
@@ -182,7 +182,7 @@ pub(crate) fn open_unused(path: &Path, args: ImageArgs) -> Result<Image, Failure
     Image::open(image::open(path, args.for_reading(path)?)?).map_err(|e| open_failure(path, &e))
 }
 
-/// The line for a volume that cannot be opened. What is there instead is told if it contains partitions.
+/// The line for a volume that cannot be opened. It names the contents instead, if these are partitions.
 pub(crate) fn open_failure(path: &Path, e: &Error) -> Failure {
     let what = format!("cannot open the volume in {}", path.display());
     let told = match e {

@@ -46,7 +46,7 @@ pub enum Error {
     Script {
         /// Its exit status.
         status: i32,
-        /// What it printed.
+        /// Its output.
         stdout: String,
         /// The last lines of the kernel log.
         kernel: String,
@@ -66,7 +66,7 @@ pub enum Error {
         command: String,
         /// Its exit status, or the lines of its output that say that something is wrong.
         verdict: String,
-        /// What it printed.
+        /// Its output.
         output: String,
     },
     /// A manifest file is not one.
@@ -74,7 +74,7 @@ pub enum Error {
     BadManifest {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Random operations on one file, each compared with what a file should do: the method of Apple's *fsx*, written anew
-//! so that it also reaches file systems that are not mounted, and operations that the kernel keeps from some mounts.
+//! Random operations on one file, each compared with what a file should do: the method of Apple's *fsx*, written so
+//! that it also reaches file systems that are not mounted, and operations that the kernel keeps from some mounts.
 //!
 //! The sequence follows from the seed alone. A difference ends the run with the seed, the operation, the first byte
 //! that differs and the operations before it; the same seed with that many operations shows it again.
@@ -77,7 +77,7 @@ pub enum OpKind {
     Sync,
     /// Forget what is cached, as far as the target can.
     Forget,
-    /// Close it and open it anew.
+    /// Close it and open it again.
     Reopen,
 }
 

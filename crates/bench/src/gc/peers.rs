@@ -27,7 +27,7 @@ pub(crate) const GUEST_MIB: u32 = 768;
 /// The volume's disk in the guest.
 const DISK: &str = "ubda";
 
-/// What is measured.
+/// The peers that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Who {
@@ -71,7 +71,7 @@ impl Who {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What it is, as the help says it, for those who do not know the name.
+    /// Its meaning, as the help says it, for those who do not know the name.
     pub(crate) fn meaning(self) -> String {
         let value = self.to_possible_value();
         value.and_then(|value| value.get_help().map(|help| help.to_string().replace('`', ""))).unwrap_or_default()
@@ -185,7 +185,7 @@ fn in_guest(place: &Place<'_>, options: &str, session: &Session) -> Result<Done>
     let machine = Uml::new()
         .disk(place.image)
         .mem_mib(GUEST_MIB)
-        // What it takes beside the phases' own time: the boot, filling, and writing out what is cached.
+        // The time beside the phases' own: the boot, filling, and writing out what is cached.
         .timeout(Duration::from_secs_f64(2.0 * seconds + 180.0))
         .script(format!("mount -t f2fs -o {options} /dev/{DISK} $MNT"))
         .script(format!("'{program}' {GUEST} $MNT '{words}' >$HOST/done.json"));
@@ -243,7 +243,7 @@ pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result
     crate::bed::tool(std::process::Command::new("mkfs.f2fs").args(["-q", "-f", "-t", "0"]).arg(path))
 }
 
-/// An IPLFS volume that may hold so many blocks: in a file where the host's files are long enough, or else in a
+/// An IPLFS volume that may hold `capacity` blocks: in a file where the host's files are long enough, or else in a
 /// directory of chunks.
 pub(crate) fn make_endless(path: &Path, capacity: u64) -> Result<()> {
     let chosen = Infinite::new(capacity);

@@ -55,7 +55,7 @@ const fn goal(ours: Who, theirs: Who, least: f64, ways: Option<&'static [&'stati
 
 const DIRECT: Option<&[&str]> = Some(&["direct", "direct, 16 writers"]);
 
-/// What is aimed at, in rates.
+/// The goals, in rates.
 const GOALS: [Goal; 7] = [
     goal(Who::FuseScalelfs, Who::FuseF2fsLfs, 1.0, None),
     goal(Who::FuseScalelfs, Who::LinuxLfs, 1.0, None),
@@ -73,12 +73,12 @@ const SHOWN: [(Who, Who); 3] = [
     (Who::FuseScalelfsOneCpu, Who::LinuxDefault),
 ];
 
-/// Collection by scalelfs writes at most so many times what F2FS' way of collection writes.
+/// Collection by scalelfs writes at most this many times what F2FS' way of collection writes.
 const AMPLIFICATION: [(Who, Who); 2] =
     [(Who::FuseScalelfs, Who::FuseF2fsLfs), (Who::LibraryScalelfs, Who::LibraryF2fsLfs)];
 const MOST_AMPLIFICATION: f64 = 1.05;
 
-/// Without collection at most so many blocks are written for each page.
+/// Without collection at most this many blocks are written for each page.
 const UNCOLLECTED: [Who; 2] = [Who::FuseIplfs, Who::LibraryIplfs];
 const MOST_BLOCKS: f64 = 1.25;
 

@@ -21,18 +21,18 @@ pub(crate) const FILE: &str = "file";
 /// processor time of writer and server, where both are processes of the host; the others are for explanation.
 pub(crate) type Counters = BTreeMap<String, u64>;
 
-/// What is to be done to the file.
+/// The writes of one phase to the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Phase {
     /// For people.
     pub(crate) name: String,
     /// Past the cache (`O_DIRECT`).
     pub(crate) direct: bool,
-    /// `fdatasync` after so many writes of a writer; 0 for never.
+    /// `fdatasync` after this many writes of a writer; 0 for never.
     pub(crate) fsync_every: u64,
     /// Threads that write at the same time, each with pages of its own choice.
     pub(crate) writers: u64,
-    /// It ends after so many writes
+    /// It ends after this many writes
     pub(crate) writes: u64,
     /// or after so much time.
     pub(crate) seconds: f64,
@@ -230,7 +230,7 @@ impl Outcome {
     }
 }
 
-/// MB a second of so many writes in a window.
+/// MB a second of `writes` writes in a window.
 fn rate(writes: u64) -> f64 {
     (writes * PAGE as u64) as f64 / WINDOW.as_secs_f64() / 1e6
 }

@@ -63,7 +63,7 @@ pub(super) struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Measures the victim beside so many processes of a kind.
+    /// Measures the victim beside `processes` processes of a kind.
     pub(super) fn row(&self, name: &str, kind: Option<&Kind>, processes: u64) -> Result<VictimRow> {
         self.stop.check()?;
         eprintln!("{name}");

@@ -131,7 +131,7 @@ impl Log {
     }
 }
 
-/// Loops for so many seconds, and tells of it.
+/// Loops for `seconds` seconds, and tells of it.
 pub(super) fn run(seconds: f64) -> Result<()> {
     let mut user = User::new().context("the victim's directory cannot be prepared")?;
     party::wait_for_go()?;

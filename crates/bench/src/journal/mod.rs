@@ -3,7 +3,7 @@
 //!
 //! All systems are on a loop device over the same memory, one directly after the other within each repetition, and run
 //! the same [`patterns`]. A measurement is idle, or beside inodes that somebody else dirties: before each of its
-//! rounds all of so many small files are written to and not synced, outside the time that is taken.
+//! rounds all of a number of small files are written to and not synced, outside the time that is taken.
 
 mod names;
 mod patterns;
@@ -30,7 +30,7 @@ pub(crate) const COMMAND: &str = "journal";
 /// Small files that somebody else dirties, in a directory.
 const FILES_PER_DIR: u64 = 1000;
 
-/// What is compared.
+/// The systems that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum System {
@@ -266,7 +266,7 @@ fn at_once(homes: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result
 struct Others(u64);
 
 impl Others {
-    /// Makes so many.
+    /// Makes `count` of them.
     fn make(names: &dyn Names, count: u64) -> Result<Self> {
         for n in 0..count {
             if n % FILES_PER_DIR == 0 {

@@ -52,7 +52,7 @@ pub(super) trait Names: Sync {
     fn sync(&self, path: &str) -> Result<()>;
     /// Makes everything durable.
     fn sync_all(&self) -> Result<()>;
-    /// What it cost, where that can be told.
+    /// Its costs, where they can be told.
     fn costs(&self) -> Option<Costs>;
 }
 

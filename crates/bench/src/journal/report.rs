@@ -26,7 +26,7 @@ impl Timing {
     }
 }
 
-/// A pattern, so many clients, so many dirty inodes beside them.
+/// A pattern, a number of clients, and a number of dirty inodes beside them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Row {
     pub(super) pattern: &'static str,

@@ -31,7 +31,7 @@ impl Contents {
             if piece.len() < at {
                 piece.resize(at, 0);
             }
-            // What is new is appended, so that its memory is not cleared before.
+            // New bytes are appended, so that its memory is not cleared before.
             let (over, new) = now.split_at(now.len().min(piece.len() - at));
             piece[at..at + over.len()].copy_from_slice(over);
             piece.extend_from_slice(new);
@@ -75,7 +75,7 @@ pub(super) enum Body {
 /// An inode.
 pub(super) struct Node {
     attr: Mutex<FileAttr>,
-    /// What it holds.
+    /// Its contents.
     pub(super) body: Body,
     /// How often the kernel was told of it.
     lookups: AtomicU64,

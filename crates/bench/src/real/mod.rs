@@ -26,7 +26,7 @@ use std::process::{Command, Stdio};
 /// The name of the command.
 pub(crate) const COMMAND: &str = "real";
 
-/// What is compared unless targets are named.
+/// The targets unless others are named.
 const DEFAULT_TARGETS: [Target; 4] = [Target::Ext4, Target::Xfs, Target::MemfuseAcl, Target::FuseLoop];
 
 /// Compare programs that people run on SteadyFS, ext4 and XFS

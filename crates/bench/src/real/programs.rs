@@ -12,7 +12,7 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     /// What its rate counts a second.
     pub(super) unit: &'static str,
-    /// What has to be installed, and the packages of Debian that have it.
+    /// The programs that have to be installed, and the packages of Debian that have it.
     pub(super) tools: &'static [(&'static str, &'static str)],
     /// Whether the peers can serve it: they have no links, and serve one user.
     pub(super) on_peers: bool,

@@ -38,7 +38,7 @@ fn home_of(user: &str, place: &Place<'_>) -> Result<std::path::PathBuf> {
 struct Server(Option<Child>);
 
 impl Server {
-    /// Starts it, and waits until it answers. What it says goes into a file in `dir`, and is told if it ends by itself.
+    /// Starts it, and waits until it answers. Its output goes into a file in `dir`, and is told if it ends by itself.
     fn start(command: &mut Command, dir: &Path, mut answers: impl FnMut() -> Result<bool>) -> Result<Self> {
         let log = dir.join("log");
         command.stdout(Stdio::null()).stderr(std::fs::File::create(&log)?);

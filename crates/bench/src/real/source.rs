@@ -23,7 +23,7 @@ pub(super) struct Source {
 const MODULES: u64 = 40;
 
 impl Source {
-    /// Makes all of it below `dir`, with so many files; the repository only if it is needed.
+    /// Makes all of it below `dir`, with `files` files; the repository only if it is needed.
     pub(super) fn make(dir: &Path, files: usize, repository: bool) -> Result<Self> {
         let at = |name: &str| dir.join(name);
         let (tree, archive, bare, package) = (at("tree"), at("tree.tar"), at("tree.git"), at("package"));

@@ -230,7 +230,7 @@ fn new_names(op: &Op) -> Vec<String> {
     }
 }
 
-/// All workloads of so many operations (1 or 2 are practicable), mounted with these options, in an order that the seed
+/// All workloads of `length` operations (1 or 2 are practicable), mounted with these options, in an order that the seed
 /// decides: first those in which only the last operation is made durable, then those in which others are, too.
 pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let acts = acts();
@@ -242,7 +242,7 @@ pub fn exhaustive(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = W
     last.chain(others).filter_map(move |(number, between)| numbered(&acts, number, length, between, &mount))
 }
 
-/// Workloads of so many operations, picked at random, without end; in half of them only the last operation is made
+/// Workloads of `length` operations, picked at random, without end; in half of them only the last operation is made
 /// durable.
 pub fn sampled(length: u32, mount: &str, seed: u64) -> impl Iterator<Item = Workload> + Send + use<> {
     let (acts, mut rng, mount) = (acts(), Rng::new(seed), mount.to_owned());

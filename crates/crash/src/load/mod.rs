@@ -36,14 +36,14 @@ pub struct FillPlan {
     pub writers: u64,
     /// Files of each, one of them small.
     pub files: u64,
-    /// Of 1000 blocks so many shall be in use.
+    /// Of 1000 blocks this many shall be in use.
     pub full: u64,
 }
 
 /// When a load ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// After so many operations of each writer.
+    /// After this many operations of each writer.
     Operations(u64),
     /// After this time.
     Passed(Duration),

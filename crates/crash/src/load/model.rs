@@ -55,7 +55,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// An empty file that may grow to so many pages.
+    /// An empty file that may grow to `pages` pages.
     pub(super) fn new(id: u32, pages: u64) -> Self {
         let (sectors, mapped) = (vec![0; (pages * PAGE / SECTOR) as usize], vec![false; pages as usize]);
         Model { id, size: 0, sectors, mapped }

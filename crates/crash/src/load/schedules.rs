@@ -24,8 +24,8 @@ const SHAPES: [Shape; 5] = [
     Shape { mib: 128, segs_per_sec: 2, writers: 4, full: 700 },
     Shape { mib: 88, segs_per_sec: 1, writers: 8, full: 950 },
 ];
-/// Operations of all writers together between two comparisons of all contents, and how often that is done: so many that
-/// nearly every volume comes to the point where its collectors have to work.
+/// Operations of all writers together between two comparisons of all contents, and how often that is done: enough for
+/// nearly every volume to come to the point where its collectors have to work.
 const OPERATIONS: u64 = 300;
 const ROUNDS: u64 = 2;
 
@@ -34,7 +34,7 @@ struct Shape {
     mib: u64,
     segs_per_sec: u32,
     writers: u64,
-    /// Of 1000 blocks so many are in use.
+    /// Of 1000 blocks this many are in use.
     full: u64,
 }
 
@@ -85,7 +85,7 @@ impl Ended {
     }
 }
 
-/// What was wrong under a seed.
+/// The fault under a seed.
 #[derive(Debug, Error)]
 #[error("seed {}: {what} ({case})", case.seed)]
 pub struct Wrong {
@@ -138,7 +138,7 @@ impl Case {
 }
 
 /// Runs the cases of these seeds on several threads, and tells how many have ended each time one has; once `tell`
-/// returns false no case begins any more. What they came to together, and what was wrong.
+/// returns false no case begins any more. What they came to together, and the faults.
 ///
 /// # Errors
 /// The volumes could not be made.
@@ -201,7 +201,7 @@ pub fn volumes() -> Result<Vec<Prepared>, super::Failure> {
 /// Runs a case, verifies the contents before and after another mount, and has our checker look.
 ///
 /// # Errors
-/// What was wrong.
+/// The fault.
 ///
 /// # Panics
 /// If the volumes are not those of [`volumes`].

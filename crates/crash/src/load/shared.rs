@@ -78,7 +78,7 @@ impl Shared {
         self.contents(page, 1, if word & 1 == 1 { 0 } else { word >> 1 })
     }
 
-    /// What is known of some pages before they are read.
+    /// The last written versions of some pages before they are read.
     pub(super) fn before(&self, first: u64, count: u64) -> Vec<u32> {
         self.done[first as usize..(first + count) as usize].iter().map(|done| done.load(SeqCst)).collect()
     }

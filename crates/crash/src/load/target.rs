@@ -1,4 +1,4 @@
-//! What the load works on: the library, or whoever else has files.
+//! What the load works on: the library, or anything else that has files.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -230,7 +230,7 @@ impl<T: Target> Writer<T> {
         Ok(())
     }
 
-    /// Writes the first file, which is a small one, anew and moves it over the old.
+    /// Writes the first file, which is a small one, again and moves it over the old.
     fn replace(&mut self) -> Result<(), Failure> {
         let old = &self.files[0];
         let (path, pages) = (old.path.clone(), old.model.pages());
@@ -277,7 +277,7 @@ impl<T: Target> Writer<T> {
         Ok(())
     }
 
-    /// Reads pages of a shared file, whoever they belong to.
+    /// Reads pages of a shared file, whichever writer they belong to.
     fn read_shared(&mut self) -> Result<(), Failure> {
         if self.shared.is_empty() {
             return Ok(());

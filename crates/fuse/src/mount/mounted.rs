@@ -174,7 +174,7 @@ impl Mounted {
     }
 
     /// Lets a mount of a volume that is open for reading only become writable by `mount -o remount,rw`: `reopen` opens
-    /// the volume anew, when nobody else has it open here.
+    /// the volume again, when nobody else has it open here.
     pub fn reopen_by(&self, reopen: Reopen) {
         let is_block_device = self.is_block_device;
         self.server.reopen_by(Box::new(move |access| {

@@ -185,7 +185,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// How whoever unmounts hears of the end.
+/// How the unmounting process hears of the end.
 enum Ending {
     /// Through this pipe.
     Heard(PipeReader),

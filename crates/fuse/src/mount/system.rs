@@ -34,7 +34,7 @@ pub(super) fn mount(dir: &Path, options: &FuseOptions) -> Result<Attached> {
 
 /// The block device to mount by: the source, or a loop device of the image, which is to live until the mount has it.
 /// The server does not use that, it reads and writes the image; only the kernel has to have a name of a block device.
-/// Whoever gives the mount another name gets that instead.
+/// A name that the options give the mount comes instead.
 fn device(options: &FuseOptions) -> Option<(PathBuf, Option<LoopDevice>)> {
     let kind = std::fs::metadata(&options.source).ok().filter(|_| options.block_device)?.file_type();
     if kind.is_block_device() {

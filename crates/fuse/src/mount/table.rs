@@ -16,7 +16,7 @@ pub(super) struct Entry {
     pub(super) point: PathBuf,
     /// Its type, such as `fuse.steadyfs`.
     pub(super) kind: String,
-    /// What is mounted.
+    /// The source of the mount.
     pub(super) source: PathBuf,
     /// Who mounted it, if the file system says so: those of FUSE do.
     pub(super) owner: Option<u32>,
@@ -78,18 +78,18 @@ fn read() -> Vec<Entry> {
     table.split(|byte| *byte == b'\n').filter_map(parse).collect()
 }
 
-/// What is mounted at a place and below it.
+/// The mounts at a place and below it.
 pub(super) fn below(point: &Path) -> Vec<Entry> {
     read().into_iter().filter(|entry| entry.point.starts_with(point)).collect()
 }
 
-/// What is mounted at a place, the visible one last.
+/// The mounts at a place, the visible one last.
 pub(super) fn stack(point: &Path) -> Vec<Entry> {
     read().into_iter().filter(|entry| entry.point == point).collect()
 }
 
-/// Where this image or device, or a part of it, is mounted through FUSE, if the mount table says so: whoever gave the
-/// mount another name (`fsname`) is not found.
+/// Where this image or device, or a part of it, is mounted through FUSE, if the mount table says so: a mount with
+/// another name (`fsname`) is not found.
 pub fn mounted_at(source: &Path) -> Option<PathBuf> {
     let source = Bytes::of(&source.canonicalize().ok()?);
     let of = |Entry { source, .. }: &Entry, known| if known { Bytes::of(source) } else { Bytes::whole(source) };
@@ -125,7 +125,7 @@ impl Bytes {
     }
 }
 
-/// What is visible at a place.
+/// The visible mount at a place.
 pub(super) fn at(point: &Path) -> Option<Entry> {
     stack(point).pop()
 }

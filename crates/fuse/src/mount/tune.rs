@@ -37,7 +37,7 @@ impl Knobs {
         self.set("max_ratio", 100);
     }
 
-    /// Lets so many bytes be dirty, strictly; more than may be dirty in all is no limit. Before Linux 6.2 there is
+    /// Lets `bytes` bytes be dirty, strictly; more than may be dirty in all is no limit. Before Linux 6.2 there is
     /// none.
     pub(super) fn limit_dirty(&self, bytes: u64) {
         if self.set("max_bytes", bytes) {

@@ -6,7 +6,7 @@
 /// What becomes of an option that is neither the file system's nor the mount's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// It is for whoever called the mount, or says what is so anyway: nothing to tell.
+    /// It is for the caller of the mount, or says what is so anyway: nothing to tell.
     Passed,
     /// It means nothing here; why.
     Ignored(&'static str),

@@ -16,9 +16,9 @@ use steadyfs_core::option_rows::{Refusal, apply};
 /// Who may use the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allow {
-    /// Whoever mounted it.
+    /// The user who mounted it.
     Owner,
-    /// Whoever mounted it, and root.
+    /// The user who mounted it, and root.
     OwnerAndRoot,
     /// Everyone; permissions are checked as on any file system.
     Everyone,
@@ -121,7 +121,7 @@ pub struct FuseOptions {
     pub uring: Uring,
     /// How far the kernel reads ahead, in bytes; more than its own limit only if root mounts.
     pub readahead: u32,
-    /// Write a trace of all requests into this file, which is made anew.
+    /// Write a trace of all requests into this file, which is made new.
     pub trace: Option<PathBuf>,
     /// Lift the kernel's limits on dirty pages of FUSE mounts (only root can).
     pub tune: bool,

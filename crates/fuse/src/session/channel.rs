@@ -110,8 +110,8 @@ impl Channel {
         }
     }
 
-    /// Makes the kernel drop a name that it caches. Waits for whoever changes the directory, so another thread has to
-    /// serve that.
+    /// Makes the kernel drop a name that it caches. Waits for a request that changes the directory, so another thread
+    /// has to serve that.
     fn forget_name(&self, parent: u64, name: &[u8]) {
         let mut message = Reply::new(size_of::<NotifyInvalEntryOut>() + name.len() + 1);
         message.notify(NOTIFY_INVAL_ENTRY);

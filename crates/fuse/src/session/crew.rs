@@ -270,7 +270,7 @@ impl Crew {
                     return;
                 }
             }
-            // While requests come it looks again and again: to be woken anew for each would cost more.
+            // While requests come it looks again and again: to be woken for each would cost more.
             loop {
                 let (handled, queues) = (self.handled.load(SeqCst), self.queues_handled());
                 sleep(PATIENCE);
@@ -288,7 +288,7 @@ impl Crew {
                 }
             }
             self.watched.store(false, SeqCst);
-            // Whoever became busy before the store did not wake anybody.
+            // A thread that became busy before the store did not wake anybody.
             if self.idle.load(SeqCst) == 0 || self.has_busy_queue() {
                 self.watched.store(true, SeqCst);
             }

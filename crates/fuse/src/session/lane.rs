@@ -2,7 +2,7 @@
 //!
 //! A lane belongs to one thread: it waits for a request, hands out the bytes of it and an empty reply, and sends that
 //! reply. [`device`](super::device) reads and writes `/dev/fuse`; [`ring`](super::ring) has an entry of a queue of the
-//! kernel's, through io_uring. What is done with requests is the same for both.
+//! kernel's, through io_uring. The handling of requests is the same for both.
 
 use crate::server::Handled;
 use crate::wire::{Notice, Reply};

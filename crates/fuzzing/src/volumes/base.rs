@@ -60,7 +60,7 @@ pub struct NodeAt {
     pub ino: Ino,
     /// Where it is.
     pub lba: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// An inode of a directory.
     pub dir: bool,

@@ -24,7 +24,7 @@ pub(crate) const VOLUME_MEMORY: usize = 64 << 20;
 
 /// A bad volume.
 pub(crate) struct Volume {
-    /// What it was made from.
+    /// The volume that it was made from.
     pub(crate) base: &'static Base,
     /// Its blocks.
     pub(crate) device: Arc<MemDevice>,

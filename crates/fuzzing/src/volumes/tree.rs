@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) mount: &'static str,
     /// Left as after a power failure, with deleted files open, not unmounted.
     pub(crate) crashed: bool,
-    /// An IPLFS volume that may hold so many blocks.
+    /// An IPLFS volume that may hold this many blocks.
     pub(crate) infinite: Option<Infinite>,
 }
 

@@ -211,7 +211,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         json: args.json,
     };
     let workloads = workloads(args, kind, &mounts)?;
-    // What is replayed says of itself what it is.
+    // A replayed workload says of which kind it is.
     let workloads: Box<dyn Iterator<Item = Workload> + Send> = match args.replay.is_empty() {
         true => Box::new(workloads.map(move |workload| workload.on(kind))),
         false => workloads,

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let mut report = check()?;
     for _ in 1..TRIES {
-        // What is wrong may be a checkpoint that came in between.
+        // The error may come from a checkpoint that came in between.
         if in_use && report.worst() >= Some(Severity::Error) {
             report = check()?;
         }
@@ -127,7 +127,7 @@ fn progress(args: &Args) -> Result<(Option<ProgressFn>, ProgressBar), Failure> {
                 Mutex::new(file.map_err(|e| Failure::usage(what(), e, "give an open descriptor, or 0 for a bar"))?);
             let tell = move |progress: Progress| {
                 if let Ok(mut file) = file.lock() {
-                    // Whoever wanted progress may have gone; the check goes on.
+                    // The reader of the progress may have gone; the check goes on.
                     let _ = writeln!(file, "{} {} {}", progress.phase as u32 + 1, progress.done, progress.total);
                 }
             };

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Makes one directory; owner is whoever runs the command, as with mkdir.
+/// Makes one directory; owner is the user who runs the command, as with mkdir.
 fn make(volume: &Volume, path: &[u8], perm: u32, may_exist: bool) -> Result<(), Failure> {
     if may_exist && volume.find(path, true).is_ok_and(|found| found.kind() == FileType::Dir) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `steadyfs mount`: serves a volume through FUSE until it is unmounted; also the helper that mount(8) calls.
 //!
 //! In the foreground one process does it all. With `--background`, and as a helper, this process starts the serving one
-//! anew and waits only until the volume is mounted: a program with threads cannot fork.
+//! again and waits only until the volume is mounted: a program with threads cannot fork.
 
 mod told;
 
@@ -42,7 +42,7 @@ const EXAMPLE: &str = "Example: steadyfs mount --create 4G image.img ./mnt";
 /// just now.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the serving process says when the volume is mounted; what it says before is for whoever mounts.
+/// What the serving process says when the volume is mounted; its words before are for the user who mounts.
 const READY: &str = "ready";
 
 /// Mount a volume through FUSE
@@ -349,7 +349,7 @@ fn open_device(
     }
 }
 
-/// How to open anew what was mounted read-only.
+/// How to open again a volume that was mounted read-only.
 fn reopening(args: &Args, open: OpenOptions, options: MountOptions, served: Served) -> Reopen {
     // The working directory may change.
     let path = args.device.canonicalize().unwrap_or_else(|_| args.device.clone());
@@ -419,7 +419,7 @@ fn start(args: &Args) -> Result<ExitCode, Failure> {
         image::open_failure(&args.device, &OpenError::System { path: args.device.clone(), source })
     })?;
     command.arg("--").arg(device).arg(absolute(&args.dir)?);
-    // It stays longer than whoever started it: it takes along what it uses, and nothing else.
+    // It stays longer than the process that started it: it takes along what it uses, and nothing else.
     command.env_clear().envs(std::env::vars_os().filter(|(name, _)| is_used(name)));
     steadyfs_device::keep_descriptors();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;

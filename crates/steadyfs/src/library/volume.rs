@@ -56,7 +56,7 @@ impl Volume {
         })
     }
 
-    /// Opens the volume in an image file or on a block device. What was fsynced before a crash is recovered.
+    /// Opens the volume in an image file or on a block device. Files that were fsynced before a crash are recovered.
     ///
     /// # Errors
     /// Whatever keeps the device from being opened, also that another process uses it; a volume that is damaged, or
@@ -258,14 +258,14 @@ impl Drop for Volume {
     }
 }
 
-/// A new inode that belongs to whoever runs the process.
+/// A new inode that belongs to the user who runs the process.
 pub fn new_inode(kind: FileType, permissions: u32) -> NewInode {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     NewInode { mode: u32::from(kind.mode_bits()) | permissions, uid, gid, ..NewInode::default() }
 }
 
-/// How to make a volume for whoever has no wishes: with a new uuid, owned by the user who runs the process, and keeping
-/// everything that files can have.
+/// How to make a volume for callers without wishes: with a new uuid, owned by the user who runs the process, and
+/// keeping everything that files can have.
 pub fn usual_format() -> MkfsOptions {
     let mut options = MkfsOptions::new(random_uuid(), steadyfs_rt::wall_clock().sec);
     options.features = Features::EXTRA_ATTR

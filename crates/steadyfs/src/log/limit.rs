@@ -1,7 +1,7 @@
 //! Keeps one message from filling the log: a device that refuses everything makes thousands in a second, all alike.
 //!
 //! The first [`FIRST`] warnings or errors of one place in the code are shown; after that one in [`INTERVAL`], with the
-//! number of those that were left out. A place that was silent for [`INTERVAL`] begins anew.
+//! number of those that were left out. A place that was silent for [`INTERVAL`] begins again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -104,8 +104,8 @@ impl<'a> Walk<'a> {
         if self.name.is_empty() { self.root.path.join(OsStr::from_bytes(path)) } else { self.root.path.clone() }
     }
 
-    /// What is there, or a line that it is left out: a tree may change while it is copied. What the user named has to
-    /// be there.
+    /// The file that is there, or a line that it is left out: a tree may change while it is copied. Files that the user
+    /// named have to be there.
     fn or_left_out<T>(
         &mut self,
         path: &[u8],

@@ -93,7 +93,7 @@ impl HostDir {
         Ok(())
     }
 
-    /// Goes up until so many levels are left, or to the top, if that is nearer or somebody moved what is on the way.
+    /// Goes up until `left` levels are left, or to the top, if that is nearer or somebody moved what is on the way.
     fn up(&mut self, left: usize) {
         if self.levels.len() - left > left {
             return self.restart();

@@ -64,7 +64,7 @@ impl Keep {
     }
 }
 
-/// What was left out because of [`Keep`].
+/// Counts of things left out because of [`Keep`].
 #[derive(Default)]
 struct LeftOut {
     set_id: u64,
@@ -176,7 +176,7 @@ impl HostSink {
         let (fd, stat) = self.host.parent(path).and_then(open).map_err(|e| cannot(path, e))?;
         let device = matches!(meta.kind, Kind::CharDevice | Kind::BlockDevice);
         let same_device = !device || stat.st_rdev == makedev(meta.rdev.major, meta.rdev.minor);
-        // What has another name is not what was made now.
+        // A file that has another name is not the one that was made now.
         if FileType::from_raw_mode(stat.st_mode) == file_type(meta.kind) && same_device && stat.st_nlink <= 1 {
             return Ok(Handle::Name(fd));
         }

@@ -1,8 +1,8 @@
 //! Access control lists: their text in archives, and what a mode gives without its list.
 //!
 //! Archives have the text of POSIX 1003.1e: entries `tag:qualifier:rwx`, separated by commas or newlines, tags whole or
-//! as one letter, with comments from `#` on. bsdtar and star add the numeric id as a fourth field. What is written here
-//! has numbers only, which every reader takes.
+//! as one letter, with comments from `#` on. bsdtar and star add the numeric id as a fourth field. The text written
+//! here has numbers only, which every reader takes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

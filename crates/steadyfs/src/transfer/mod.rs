@@ -137,7 +137,7 @@ impl Job {
     }
 }
 
-/// What was copied.
+/// Counts of copied files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
     /// Names of the tree, without those that were left out before a sink saw them.

@@ -2,7 +2,8 @@
 //! sparse file.
 //!
 //! The format is that of POSIX pax with the keys of star (`SCHILY.xattr.NAME`) and of GNU tar (`GNU.sparse.*`, format
-//! 1.0), so that GNU tar and libarchive read what is written here. What is read may also have libarchive's own xattrs.
+//! 1.0), so that GNU tar and libarchive read what is written here. A header that is read may also have libarchive's own
+//! xattrs.
 
 use std::ops::Range;
 

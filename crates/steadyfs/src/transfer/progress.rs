@@ -38,7 +38,7 @@ impl Progress {
         Progress { stop: Some(stop), ..self }
     }
 
-    /// Whether to go on. What was copied by then stays.
+    /// Whether to go on. Files copied by then stay.
     ///
     /// # Errors
     /// A signal has come.
@@ -52,7 +52,7 @@ impl Progress {
         }
     }
 
-    /// No bar, whoever looks.
+    /// No bar for anybody.
     pub(crate) fn hidden() -> Self {
         Progress { bar: ProgressBar::hidden(), stop: None }
     }
@@ -61,7 +61,7 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
-    /// What is being copied now.
+    /// The path that is being copied now.
     pub(crate) fn at(&self, path: &[u8]) {
         if !self.bar.is_hidden() {
             self.bar.set_message(super::show(path));

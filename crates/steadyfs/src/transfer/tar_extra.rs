@@ -180,7 +180,7 @@ impl Extra {
                     _ => "default access control list left out",
                 };
                 self.complain(what, &why);
-                // What is no list gives its group nothing.
+                // An attribute that is no list gives its group nothing.
                 self.lists.push((attribute.to_vec(), Vec::new()));
             }
         }

@@ -1,4 +1,4 @@
-//! Makes golden images anew: `cargo run -p steadyfs-testkit --bin steadyfs-golden -- all`, or names of some.
+//! Makes golden images again: `cargo run -p steadyfs-testkit --bin steadyfs-golden -- all`, or names of some.
 //!
 //! Needs the Debian packages that the tests need and zstd, qemu-system-x86 and fsverity; downloads Debian's kernel into
 //! the target directory. The files in `crates/testkit/golden/` change with every making: commit them only when they

@@ -1,4 +1,4 @@
-//! Makes golden images anew. Needs the packages zstd and, for some, qemu-system-x86 and fsverity; a kernel for the
+//! Makes golden images again. Needs the packages zstd and, for some, qemu-system-x86 and fsverity; a kernel for the
 //! latter is downloaded.
 
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! They keep the meaning of the format fixed where no kernel is at hand, and hold what user-mode Linux cannot write:
 //! compressed, casefolded, verity and encrypted files. `crates/testkit/golden/` has for each an image (`NAME.img.zst`)
 //! and its manifest (`NAME.json.zst`), and where a crash left something to recover the manifest of the checkpoint
-//! (`NAME.checkpoint.json.zst`). The program `steadyfs-golden` makes them anew; that changes them, because mkfs.f2fs
+//! (`NAME.checkpoint.json.zst`). The program `steadyfs-golden` makes them again; that changes them, because mkfs.f2fs
 //! and the kernel put random numbers and times in.
 
 mod make;

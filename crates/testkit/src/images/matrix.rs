@@ -127,7 +127,7 @@ fn geometries() -> Vec<Recipe> {
 fn states() -> Vec<Recipe> {
     let attributes = "cd $MNT\nfor f in i a d A S; do echo $f >flag-$f; mkdir flags-$f; echo >flags-$f/inside; done\n\
         for f in i a d A S; do chattr +$f flag-$f flags-$f; done\nchattr +D flags-d\ncd /";
-    // What is written after the remount is gone after the unmount; the mount afterwards takes the checkpoint as it was.
+    // Files written after the remount are gone after the unmount; the mount afterwards takes the checkpoint as it was.
     let disabled = "sync\nmount -o remount,checkpoint=disable $MNT\nrm -r $MNT/dirs\nmkdir $MNT/not-there\n\
         head -c 3000000 /dev/urandom >$MNT/inline/size-1";
     vec![

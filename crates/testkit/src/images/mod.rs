@@ -52,7 +52,7 @@ pub struct Recipe {
     pub mkfs: &'static str,
     /// Mount options, separated by commas.
     pub mount: &'static str,
-    /// What is done to the root directory of the mounted volume.
+    /// The work done to the root directory of the mounted volume.
     pub workload: Workload,
     /// What is done before the workload.
     pub before: &'static str,

@@ -161,7 +161,7 @@ fn failed(e: Failure) -> anyhow::Error {
     anyhow!("{e}")
 }
 
-/// Fills the volume, works, and compares everything. Whoever reads the image then finds streams open.
+/// Fills the volume, works, and compares everything. A reader of the image then finds streams open.
 fn work<T: Target>(target: &Arc<T>, fs: &Fs, image: &Path, args: &Args) -> Result<(Contents, Did)> {
     let plan = FillPlan { writers: args.writers, files: 4, full: (args.full * 10.0) as u64 };
     let contents = prepare(target, &plan).map_err(failed).context("filling the volume")?;

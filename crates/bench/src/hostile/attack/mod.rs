@@ -1,7 +1,7 @@
 //! Attackers: what each kind does, over and over, until it is asked to end.
 //!
-//! Each is a process of its own, in a directory of its user. What it needs first (deep chains, many names) it prepares
-//! before the victim is timed. A step that is refused is counted and tried again at once.
+//! Each is a process of its own, in a directory of its user. It prepares its needs (deep chains, many names) before the
+//! victim is timed. A step that is refused is counted and tried again at once.
 
 mod control;
 mod names;
@@ -36,7 +36,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// So many, by the amount that was asked for.
+    /// `many`, scaled by the amount that was asked for.
     fn some(&self, many: u64) -> u64 {
         (many * self.amount / 100).max(1)
     }

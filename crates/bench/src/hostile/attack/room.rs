@@ -65,7 +65,7 @@ pub(super) fn allocated(plan: &Plan) -> io::Result<Step> {
     }))
 }
 
-/// Asks for all that is free, then for half of it, and so on. What it got.
+/// Asks for all that is free, then for half of it, and so on. Returns what it got.
 fn takes_all(file: &File) -> io::Result<u64> {
     let free = rustix::fs::fstatvfs(file)?;
     let mut len = (free.f_bavail * free.f_frsize).max(LEAST);
@@ -96,7 +96,7 @@ fn writes_directly(name: String) -> io::Result<Step> {
             at += MIB as u64;
             Ok(())
         }
-        // Made anew, it is empty: everything is given back.
+        // Made again, it is empty: everything is given back.
         Err(error) => {
             at = 0;
             file = make()?;

@@ -178,7 +178,7 @@ impl MapNode {
         at.min(end)
     }
 
-    /// Its plan without words for holes of `smallest` pages or more; a node without mapped pages is none.
+    /// The node without words for holes of `smallest` pages or more; a node without mapped pages is none.
     pub(super) fn plan(&self, smallest: u32) -> Option<Plan> {
         let start = self.next(0)?;
         let mut runs: Vec<(u32, u32)> = Vec::new();

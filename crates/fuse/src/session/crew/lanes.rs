@@ -33,7 +33,7 @@ enum Step {
 }
 
 impl Place {
-    /// From so many large requests in a row on, the thread is elsewhere.
+    /// From this many large requests in a row on, the thread is elsewhere.
     const ROW: u32 = 2;
 
     fn met(&mut self, is_large: bool) -> Step {

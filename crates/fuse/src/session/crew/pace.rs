@@ -3,7 +3,7 @@
 //! The kernel wakes the thread that has waited longest. Two that wait take requests that come one at a time in turn,
 //! each on the processor where it ran last; so every request wakes a processor that sleeps, which can take ten times as
 //! long as the request. One thread alone stays where its client is. But one alone also serves one request at a time: so
-//! whoever finds requests queued calls another, and whoever keeps finding others waiting rests.
+//! a thread that finds requests queued calls another, and one that keeps finding others waiting rests.
 
 use crate::server::Waiter;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A request came `waited` after it was asked for. True: another thread should read as well.
     ///
-    /// One that nobody waits for says nothing: whoever caused it has gone on to the next one. Nor do two of the same
+    /// One that nobody waits for says nothing: its cause has gone on to the next one. Nor do two of the same
     /// program: it may have got the reply to the first before this thread was back.
     pub(super) fn arrived(&mut self, waited: Duration, waiter: Waiter) -> bool {
         if waited >= AT_ONCE {

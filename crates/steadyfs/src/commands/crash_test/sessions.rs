@@ -80,7 +80,7 @@ struct Broken {
     what: String,
 }
 
-/// What was looked at.
+/// The states that were judged.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Found {
@@ -194,7 +194,7 @@ pub(crate) struct Sessions<'a> {
     pub(crate) kind: CutKind,
     pub(crate) host: SessionHost,
     pub(crate) seeds: Range<u64>,
-    /// So many states are enough.
+    /// The number of states that is enough.
     pub(crate) states: Option<u64>,
     pub(crate) options: &'a str,
     pub(crate) jobs: Option<u16>,

@@ -1,8 +1,8 @@
 //! `steadyfs dump`: the structures of a volume as they lie on the device, one `name value` per line, or one JSON
 //! object.
 //!
-//! For whoever has to know why a volume is as it is: nothing is interpreted more than it takes to print it, and nothing
-//! is written.
+//! For readers who have to know why a volume is as it is: nothing is interpreted more than it takes to print it, and
+//! nothing is written.
 
 mod checkpoint;
 mod directory;

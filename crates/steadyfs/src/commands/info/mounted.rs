@@ -1,4 +1,4 @@
-//! A mounted volume: what it is, how full it is, and its counters, which its root directory gives to whoever asks.
+//! A mounted volume: what it is, how full it is, and its counters, which its root directory gives to those who ask.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn run(dir: &Path, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What it is, in the words of an image's page.
+/// Its kind and names, in the words of an image's page.
 fn head(stats: &VolumeStats, out: &mut impl Write) -> io::Result<()> {
     let mut line = |name: &str, value: String| writeln!(out, "{name:<14}{}", quote(&value));
     let (volume, bytes) = (&stats.volume, |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64));
@@ -61,7 +61,7 @@ fn counters(name: &str, value: &Value, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{name:<44} {}", numbers.join(" "))
         }
         Value::Array(items) => items.iter().enumerate().try_for_each(|(i, value)| {
-            // What has a name of its own is called by it.
+            // An entry with a name of its own is called by it.
             let key = value["name"].as_str().map_or_else(|| i.to_string(), str::to_owned);
             counters(&below(&key), value, out)
         }),

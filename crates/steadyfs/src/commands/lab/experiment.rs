@@ -158,7 +158,7 @@ fn print_sweep(out: &mut impl Write, batch: &Batch, table: &SweepTable) -> io::R
     writeln!(out)
 }
 
-/// What was measured of one system.
+/// The figures of one system.
 fn print_figures(out: &mut impl Write, system: &str, runs: &[Run], all: bool) -> io::Result<()> {
     let records: Vec<&Record> = runs.iter().map(|run| &run.record).collect();
     if !system.is_empty() {
@@ -182,7 +182,7 @@ fn print_figures(out: &mut impl Write, system: &str, runs: &[Run], all: bool) ->
     print_kinds(out, &records)
 }
 
-/// What was checked of a run, and what it cost.
+/// The checks of a run, and its cost.
 fn print_run(out: &mut impl Write, Run { record, cost, .. }: &Run) -> io::Result<()> {
     let checks: Vec<String> = record.checks.iter().map(|(what, came)| format!("{what}: {came}")).collect();
     let system = if record.system.is_empty() { String::new() } else { format!("{}, ", record.system) };

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use steadyfs_lab::{Phase, Progress};
 use steadyfs_rt::{Instant, now};
 
-/// What is told to whom.
+/// The progress, and whom to tell.
 pub(super) struct Watch {
     began: Instant,
     /// On a terminal.
@@ -20,7 +20,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A bar if standard error is a terminal, else a line at most every so many seconds (0: none).
+    /// A bar if standard error is a terminal, else a line at most every `every` seconds (0: none).
     pub(super) fn new(every: u32) -> Self {
         let began = now();
         let bar = io::stderr().is_terminal().then(|| {

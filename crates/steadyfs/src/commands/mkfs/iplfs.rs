@@ -109,7 +109,7 @@ impl InfiniteFlags {
         }
     }
 
-    /// The volume on a device of so many blocks.
+    /// The volume on a device of `blocks` blocks.
     pub(super) fn chosen(&self, path: &Path, blocks: u64, force: bool) -> Result<Infinite, Failure> {
         let what = || format!("cannot make an IPLFS volume on {}", path.display());
         let capacity = self.capacity.map_or(0, |size| size.0 / BLOCK_SIZE as u64);

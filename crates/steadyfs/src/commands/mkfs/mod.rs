@@ -215,8 +215,8 @@ fn most_files(report: &MkfsReport) -> u32 {
     report.superblock.layout().max_nid().get().saturating_sub(3)
 }
 
-/// Makes an image file with a volume in it, for whoever needs one and has no wishes: everything that files can keep is
-/// kept.
+/// Makes an image file with a volume in it, for callers that need one and have no wishes: everything that files can
+/// keep is kept.
 pub(crate) fn create(path: &Path, image: ImageArgs, size: Size) -> Result<(), Failure> {
     make(Target::open(path, image, Some(size), false, false)?, &steadyfs::usual_format()).map(drop)
 }
@@ -294,7 +294,7 @@ fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
     Ok(bytes)
 }
 
-/// Whoever makes a volume owns it, as with mkfs.f2fs: else a user could not write to a volume of his own.
+/// The user who makes a volume owns it, as with mkfs.f2fs: else a user could not write to a volume of his own.
 fn caller() -> (u32, u32) {
     (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }

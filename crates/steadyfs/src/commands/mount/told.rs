@@ -28,7 +28,7 @@ pub(super) struct Told {
     background: bool,
 }
 
-/// What was fsynced before a crash, and is there again.
+/// The work of recovery after a crash, in counts.
 #[derive(Serialize)]
 struct Recovery {
     files: u64,
