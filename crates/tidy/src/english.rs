@@ -1,16 +1,12 @@
 //! The English of comments and pages: how long a sentence is, and words that stand for a name.
 //!
-//! No sentence of a comment has more than [`MAX_IN_COMMENTS`] words. The rest is a ratchet, with its numbers in
-//! [`RATCHET`]: a crate or page with more than its number breaks the rule, and so does a number that is too high. So
-//! each number can only go down. Comments behind code are short, and not looked at.
-
-use std::collections::BTreeMap;
+//! No sentence of a comment has more than [`MAX_IN_COMMENTS`] words. The rest is numbers that may only go down
+//! ([`ratchet`]). Comments behind code are short, and not looked at.
 
 use crate::code::is_test_file;
+use crate::ratchet::{self, Numbers};
 use crate::{Rule, SourceFile, Tree, Violation};
 
-/// The file of numbers that may only go down.
-const RATCHET: &str = "crates/tidy/ratchet.toml";
 /// The most words of a sentence in a comment.
 const MAX_IN_COMMENTS: usize = 40;
 /// A sentence of a page that has more words counts.
@@ -21,9 +17,6 @@ const CHANGES: &str = "CHANGELOG.md";
 const WORDS: [&str; 2] = ["whoever", "anew"];
 /// Behind "What", these make a phrase that stands for a name.
 const AFTER_WHAT: [&str; 6] = ["is", "was", "it", "they", "has", "had"];
-
-/// Numbers by the name of a crate or the path of a page.
-type Numbers = BTreeMap<String, usize>;
 
 pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
     let (mut wording, mut sentences) = (Numbers::new(), Numbers::new());
@@ -44,30 +37,10 @@ pub(crate) fn check(tree: &Tree, found: &mut Vec<Violation>) {
             sentences.insert(file.path.clone(), paragraphs(file.text.lines()).into_iter().map(count).sum());
         }
     }
-    let Some(file) = tree.get(RATCHET) else { return };
-    let Ok(mut tables) = toml::from_str::<BTreeMap<String, Numbers>>(&file.text) else {
-        found.push(Violation::new(Rule::Unreadable, RATCHET, 0, "is not tables of numbers"));
-        return;
-    };
     let what = "of `whoever`, `so many`, `anew`, `What is` and its like in comments";
-    ratchet(Rule::Wording, what, &wording, tables.remove("wording").unwrap_or_default(), found);
+    ratchet::check(tree, "wording", Rule::Wording, what, &wording, found);
     let what = format!("sentences of more than {MAX_IN_PAGES} words");
-    ratchet(Rule::LongSentence, &what, &sentences, tables.remove("sentences").unwrap_or_default(), found);
-}
-
-/// Each count is the number that is written down for it, or 0 without one.
-fn ratchet(rule: Rule, what: &str, counts: &Numbers, mut numbers: Numbers, found: &mut Vec<Violation>) {
-    for (name, count) in counts {
-        let most = numbers.remove(name).unwrap_or(0);
-        if *count > most {
-            found.push(Violation::new(rule, name, 0, format!("{count} {what}; {RATCHET} allows {most}")));
-        } else if *count < most {
-            found.push(Violation::new(rule, RATCHET, 0, format!("`{name}` is {most}: lower it to {count}")));
-        }
-    }
-    for name in numbers.keys() {
-        found.push(Violation::new(rule, RATCHET, 0, format!("there is no `{name}`")));
-    }
+    ratchet::check(tree, "sentences", Rule::LongSentence, &what, &sentences, found);
 }
 
 /// The text of a line that is a comment; nothing of other lines.

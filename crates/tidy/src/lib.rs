@@ -8,6 +8,7 @@ mod assertions;
 mod circles;
 mod code;
 mod english;
+mod giants;
 mod ladder;
 mod layers;
 mod messages;
@@ -15,6 +16,7 @@ mod mutants;
 mod names;
 mod pages;
 mod promises;
+mod ratchet;
 mod rooms;
 mod seams;
 mod text;
@@ -79,13 +81,15 @@ pub enum Rule {
     LongSentence,
     /// No crate has more phrases that stand for a name, in comments, than its number.
     Wording,
+    /// A type with many methods gets no more.
+    Giant,
     /// A file does not parse.
     Unreadable,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 26] = [
+    pub const ALL: [Rule; 27] = [
         Rule::FileLength,
         Rule::LineLength,
         Rule::FileHead,
@@ -111,6 +115,7 @@ impl Rule {
         Rule::Ladder,
         Rule::LongSentence,
         Rule::Wording,
+        Rule::Giant,
         Rule::Unreadable,
     ];
 }
@@ -162,5 +167,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     ladder::check(tree, &mut found);
     unsafety::check(tree, &mut found);
     english::check(tree, &mut found);
+    giants::check(tree, &mut found);
     found
 }

@@ -328,7 +328,7 @@ fn assertions_where_shared_state_changes() {
 }
 
 /// The places of violations of one rule, with these numbers and files alone.
-fn english(rule: Rule, numbers: &str, files: &[(&str, String)]) -> Vec<String> {
+fn by_numbers(rule: Rule, numbers: &str, files: &[(&str, String)]) -> Vec<String> {
     let numbers = ("crates/tidy/ratchet.toml", numbers.to_owned());
     let files = files.iter().chain([&numbers]).map(|(path, text)| SourceFile::new(path, text.as_str()));
     let found = check(&Tree { files: files.collect(), ..Tree::default() });
@@ -339,7 +339,7 @@ fn english(rule: Rule, numbers: &str, files: &[(&str, String)]) -> Vec<String> {
 fn long_sentences_of_comments() {
     let words = |count: usize| vec!["word"; count].join(" ");
     let found = |text: String| {
-        let found = english(Rule::LongSentence, "", &[("crates/rt/tests/a.rs", format!("//! Head.\n{text}\n"))]);
+        let found = by_numbers(Rule::LongSentence, "", &[("crates/rt/tests/a.rs", format!("//! Head.\n{text}\n"))]);
         found.into_iter().map(|what| what.replace("crates/rt/tests/a.rs: a sentence of ", "")).collect::<Vec<_>>()
     };
     assert_eq!(found(format!("// {}\n// end.\n// {} the end", words(39), words(38))), [""; 0]);
@@ -358,14 +358,14 @@ fn long_sentences_of_comments() {
 fn long_sentences_of_pages() {
     let words = |count: usize| vec!["word"; count].join(" ");
     let found = |number: usize, page: String| {
-        english(Rule::LongSentence, &format!("[sentences]\n\"a.md\" = {number}\n"), &[("a.md", page)])
+        by_numbers(Rule::LongSentence, &format!("[sentences]\n\"a.md\" = {number}\n"), &[("a.md", page)])
     };
     let text = format!("{}.\n{}. {}. End.\n\n| {} |\n\n# {}\n", words(26), words(25), words(26), words(50), words(30));
     assert_eq!(found(2, text.clone()), [""; 0]);
     assert_eq!(found(1, text.clone()), ["a.md: 2 sentences of more than 25 words; crates/tidy/ratchet.toml allows 1"]);
     assert_eq!(found(3, text.clone()), ["crates/tidy/ratchet.toml: `a.md` is 3: lower it to 2"]);
     let other = [("b.md", text), ("CHANGELOG.md", words(26))];
-    let found = english(Rule::LongSentence, "[sentences]\n\"a.md\" = 1\n", &other);
+    let found = by_numbers(Rule::LongSentence, "[sentences]\n\"a.md\" = 1\n", &other);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("b.md: 2") && found[1].ends_with("there is no `a.md`"), "{found:?}");
 }
@@ -374,7 +374,7 @@ fn long_sentences_of_pages() {
 fn words_that_stand_for_a_name() {
     let found = |number: usize, path: &str, text: &str| {
         let text = format!("//! Head.\n{text}\n");
-        english(Rule::Wording, &format!("[wording]\nrt = {number}\n"), &[(path, text)])
+        by_numbers(Rule::Wording, &format!("[wording]\nrt = {number}\n"), &[(path, text)])
     };
     let file = "crates/rt/src/a.rs";
     let four = "/// What is it? Whoever asks so\n/// many times, asks anew.\nfn f() {}";
@@ -389,7 +389,24 @@ fn words_that_stand_for_a_name() {
         found(0, file, "const A: &str = \"whoever\";\n// What comes; so few of many; somewhat is. `anew`"),
         [""; 0]
     );
-    assert_eq!(english(Rule::Wording, "", &[("crates/rt/tests/a.rs", four.to_owned())]), [""; 0]);
+    assert_eq!(by_numbers(Rule::Wording, "", &[("crates/rt/tests/a.rs", four.to_owned())]), [""; 0]);
+}
+
+#[test]
+fn methods_of_a_giant() {
+    let found = |number: usize| {
+        let text = "//! Head.\nimpl Fs {\n    fn a(&self) {}\n    pub fn b(&self) {\n        fn inside() {}\n    }\n}\n\
+                    impl Other {\n    fn c() {}\n}\n#[cfg(test)]\nimpl Fs {\n    fn d() {}\n}\n";
+        let numbers = format!("[methods]\nFs = {number}\n");
+        by_numbers(
+            Rule::Giant,
+            &numbers,
+            &[("crates/core/src/a.rs", text.to_owned()), ("crates/rt/src/a.rs", text.to_owned())],
+        )
+    };
+    assert_eq!(found(2), [""; 0]);
+    assert_eq!(found(1), ["Fs: 2 methods; crates/tidy/ratchet.toml allows 1"]);
+    assert_eq!(found(3), ["crates/tidy/ratchet.toml: `Fs` is 3: lower it to 2"]);
 }
 
 #[test]
