@@ -1,4 +1,4 @@
-//! Just enough HTTP/1.1 to answer `GET /metrics`: one request to a connection, then it is closed.
+//! Just enough HTTP/1.1 to answer `GET` of `/metrics`, `/stats.json` and `/`: one request to a connection, then it is closed.
 //!
 //! Hand-written, because so little of HTTP is needed: the request line and `Host` decide, other headers are read to
 //! their end and not understood, a body is never read. Kept true:
@@ -24,7 +24,7 @@ use rustix::fs::Mode;
 use rustix::net::shutdown;
 use rustix::process::umask;
 
-use super::Endpoint;
+use super::{Endpoint, page};
 
 /// How long a client may take for its request.
 const TO_ASK: Duration = Duration::from_secs(2);
@@ -39,9 +39,18 @@ const MOST_CLIENTS: usize = 256;
 /// How long to wait after an error of `accept`, which may last: too many open files, for one.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What there is to say at `/metrics`.
+/// The form in which numbers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// At `/metrics`: an exposition.
+    Exposition,
+    /// At `/stats.json`.
+    Json,
+}
+
+/// What there is to say of the numbers.
 pub(super) enum Answer {
-    /// An exposition.
+    /// The numbers.
     Text(String),
     /// The volume is no longer mounted.
     Gone,
@@ -173,7 +182,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Answers with what `answer` says at that moment.
-    pub(super) fn start(listening: Listening, answer: impl Fn() -> Answer + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start(listening: Listening, answer: impl Fn(Numbers) -> Answer + Send + 'static) -> io::Result<Self> {
         let (listening, over) = (Arc::new(listening), Arc::new(AtomicBool::new(false)));
         let (place, end) = (Arc::clone(&listening), Arc::clone(&over));
         let thread = thread::Builder::new()
@@ -229,7 +238,7 @@ impl Client {
     }
 
     /// Goes on for as long as nothing has to be waited for; false when the connection is at its end.
-    fn goes_on(&mut self, checked: bool, answer: &dyn Fn() -> Answer) -> bool {
+    fn goes_on(&mut self, checked: bool, answer: &dyn Fn(Numbers) -> Answer) -> bool {
         loop {
             match self.step(checked, answer) {
                 Ok(true) => {}
@@ -240,7 +249,7 @@ impl Client {
         }
     }
 
-    fn step(&mut self, checked: bool, answer: &dyn Fn() -> Answer) -> io::Result<bool> {
+    fn step(&mut self, checked: bool, answer: &dyn Fn(Numbers) -> Answer) -> io::Result<bool> {
         let mut piece = [0; 4096];
         match &mut self.stage {
             Stage::Asking(request) => {
@@ -283,7 +292,7 @@ struct Clients {
 }
 
 impl Clients {
-    fn serve(&mut self, listening: &Listening, over: &AtomicBool, answer: &dyn Fn() -> Answer) {
+    fn serve(&mut self, listening: &Listening, over: &AtomicBool, answer: &dyn Fn(Numbers) -> Answer) {
         let mut not_before = Instant::now();
         while !over.load(Ordering::Acquire) {
             let now = Instant::now();
@@ -309,7 +318,7 @@ impl Clients {
     }
 
     /// Takes those who wait to be let in; false if that fails.
-    fn let_in(&mut self, listening: &Listening, answer: &dyn Fn() -> Answer) -> bool {
+    fn let_in(&mut self, listening: &Listening, answer: &dyn Fn(Numbers) -> Answer) -> bool {
         for _ in 0..MOST_CLIENTS {
             let connection = match listening.accept() {
                 Ok(connection) => connection,
@@ -332,7 +341,7 @@ impl Clients {
 }
 
 /// The response to a request; where it is `checked`, only to one that names this host.
-fn respond(request: Option<&[u8]>, checked: bool, answer: &dyn Fn() -> Answer) -> String {
+fn respond(request: Option<&[u8]>, checked: bool, answer: &dyn Fn(Numbers) -> Answer) -> String {
     let plain = "text/plain; charset=utf-8";
     let wanted = request.map(wanted);
     let (status, kind, body) = match wanted {
@@ -343,21 +352,36 @@ fn respond(request: Option<&[u8]>, checked: bool, answer: &dyn Fn() -> Answer) -
         Some(_) if checked && !request.is_some_and(names_this_host) => {
             ("421 Misdirected Request", plain, "ask for an address, localhost or this host's own name\n".to_owned())
         }
-        Some(Wanted::Elsewhere) => ("404 Not Found", plain, "the numbers are at /metrics\n".to_owned()),
-        Some(Wanted::Metrics { .. }) => match answer() {
-            Answer::Text(text) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
-            Answer::Gone => ("503 Service Unavailable", plain, "the volume is no longer mounted\n".to_owned()),
+        Some(Wanted::Elsewhere) => ("404 Not Found", plain, "the numbers are at /metrics, a page at /\n".to_owned()),
+        Some(Wanted::Page { head }) => {
+            let (text, policy) = page::page();
+            let more = format!("Content-Security-Policy: {policy}\r\nReferrer-Policy: no-referrer\r\n");
+            return response("200 OK", "text/html; charset=utf-8", &more, &text, head);
+        }
+        Some(Wanted::Numbers { numbers, .. }) => match (answer(numbers), numbers) {
+            (Answer::Text(text), Numbers::Exposition) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", text),
+            (Answer::Text(text), Numbers::Json) => ("200 OK", "application/json", text),
+            (Answer::Gone, _) => ("503 Service Unavailable", plain, "the volume is no longer mounted\n".to_owned()),
         },
     };
+    response(status, kind, "", &body, matches!(wanted, Some(Wanted::Numbers { head: true, .. })))
+}
+
+/// A response; one to HEAD has everything but the body.
+fn response(status: &str, kind: &str, more: &str, body: &str, head: bool) -> String {
     let length = body.len();
-    let body = if wanted == Some(Wanted::Metrics { head: true }) { "" } else { &body };
-    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+    let body = if head { "" } else { body };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\n\
+         Cache-Control: no-store\r\n{more}Connection: close\r\n\r\n{body}"
+    )
 }
 
 /// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    Metrics { head: bool },
+    Numbers { numbers: Numbers, head: bool },
+    Page { head: bool },
     Elsewhere,
     Other,
     Nonsense,
@@ -371,8 +395,11 @@ fn wanted(request: &[u8]) -> Wanted {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) || !target.starts_with(['/', '*']) {
         return Wanted::Nonsense;
     }
+    let head = method == "HEAD";
     match (method, target.split('?').next()) {
-        ("GET" | "HEAD", Some("/metrics")) => Wanted::Metrics { head: method == "HEAD" },
+        ("GET" | "HEAD", Some("/metrics")) => Wanted::Numbers { numbers: Numbers::Exposition, head },
+        ("GET" | "HEAD", Some("/stats.json")) => Wanted::Numbers { numbers: Numbers::Json, head },
+        ("GET" | "HEAD", Some("/")) => Wanted::Page { head },
         ("GET" | "HEAD", _) => Wanted::Elsewhere,
         _ => Wanted::Other,
     }
@@ -408,11 +435,16 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
+        let metrics = |head| Wanted::Numbers { numbers: Numbers::Exposition, head };
         for (line, what) in [
-            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", Wanted::Metrics { head: false }),
-            ("GET /metrics?x=/y HTTP/1.0\n\n", Wanted::Metrics { head: false }),
-            ("HEAD /metrics HTTP/1.1\r\n\r\n", Wanted::Metrics { head: true }),
-            ("GET / HTTP/1.1\r\n\r\n", Wanted::Elsewhere),
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", metrics(false)),
+            ("GET /metrics?x=/y HTTP/1.0\n\n", metrics(false)),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", metrics(true)),
+            ("GET /stats.json HTTP/1.1\r\n\r\n", Wanted::Numbers { numbers: Numbers::Json, head: false }),
+            ("GET / HTTP/1.1\r\n\r\n", Wanted::Page { head: false }),
+            ("HEAD /?x HTTP/1.1\r\n\r\n", Wanted::Page { head: true }),
+            ("GET /page.html HTTP/1.1\r\n\r\n", Wanted::Elsewhere),
+            ("GET /stats HTTP/1.1\r\n\r\n", Wanted::Elsewhere),
             ("GET /metrics/ HTTP/1.1\r\n\r\n", Wanted::Elsewhere),
             ("POST /metrics HTTP/1.1\r\n\r\n", Wanted::Other),
             ("OPTIONS * HTTP/1.1\r\n\r\n", Wanted::Other),
@@ -436,7 +468,7 @@ mod tests {
         for endpoint in [Endpoint::Address(([127, 0, 0, 1], 0).into()), Endpoint::Socket(path.clone())] {
             let listening = Listening::bind(&endpoint).unwrap();
             let address = if let Listening::Tcp(_, address) = &listening { Some(*address) } else { None };
-            let serving = Serving::start(listening, || Answer::Gone).unwrap();
+            let serving = Serving::start(listening, |_| Answer::Gone).unwrap();
             // More than are answered at once and wait in the system together; those in vain wait for the end.
             let many: Vec<_> = (0..200)
                 .map(|_| {
@@ -463,7 +495,7 @@ mod tests {
         let own = format!("{own}:9100");
         let asked = |head: &str, checked| {
             let request = format!("GET /metrics HTTP/1.1\r\n{head}\r\n\r\n");
-            respond(Some(request.as_bytes()), checked, &|| Answer::Text("x\n".to_owned()))
+            respond(Some(request.as_bytes()), checked, &|_| Answer::Text("x\n".to_owned()))
         };
         for good in ["127.0.0.1:9100", "localhost", "LOCALHOST:1", "[::1]:80", "[fe80::1]", "192.168.7.1", &own] {
             let head = format!("Accept: */*\r\nhost:{good} ");
@@ -492,12 +524,12 @@ mod tests {
 
     #[test]
     fn head_has_the_length_and_no_body() {
-        let text = || Answer::Text("abc\n".to_owned());
+        let text = |_| Answer::Text("abc\n".to_owned());
         let get = respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), false, &text);
         let head = respond(Some(b"HEAD /metrics HTTP/1.1\r\n\r\n"), false, &text);
         assert!(get.ends_with("\r\n\r\nabc\n") && head.ends_with("\r\n\r\n"), "{get}{head}");
         assert!(get.contains("Content-Length: 4\r\n") && head.contains("Content-Length: 4\r\n"));
-        assert!(respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), false, &|| Answer::Gone).starts_with("HTTP/1.1 503 "));
+        assert!(respond(Some(b"GET /metrics HTTP/1.1\r\n\r\n"), false, &|_| Answer::Gone).starts_with("HTTP/1.1 503 "));
         assert!(respond(None, false, &text).starts_with("HTTP/1.1 431 "));
     }
 }

@@ -1,10 +1,12 @@
-//! `mount --metrics`: the numbers of a mounted volume for Prometheus, over HTTP on an address or a socket.
+//! `mount --metrics`: the numbers of a mounted volume over HTTP, on an address or a socket: for Prometheus, as JSON, and
+//! as a page for people.
 //!
 //! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending;
 //! a request can take so much memory and so much time and no more (`http`).
 
 mod exposition;
 mod http;
+mod page;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,12 +14,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use serde::Serialize;
 use steadyfs_core::Fs;
-use steadyfs_core::stats::MAP_CELLS;
+use steadyfs_core::stats::{MAP_CELLS, SegmentMap, VolumeStats};
 
 use crate::failure::Failure;
 use crate::text::warn;
-use http::Answer;
+use http::{Answer, Numbers};
 pub(crate) use http::{Listening, Serving};
 
 /// Where metrics are served.
@@ -92,11 +95,23 @@ impl Served {
     }
 }
 
+/// What `/stats.json` says: as `top --json`, without the name of the directory.
+#[derive(Serialize)]
+struct Now {
+    mounted: bool,
+    stats: VolumeStats,
+    segments: SegmentMap,
+}
+
 /// Answers requests about the volume until what this returns goes.
 pub(crate) fn serve(listening: Listening, served: Served) -> Result<Serving, Failure> {
-    let answer = move || match served.get() {
-        Some(fs) => Answer::Text(exposition::render(&fs.stats(), &fs.segment_map(MAP_CELLS))),
-        None => Answer::Gone,
+    let answer = move |numbers| match (served.get(), numbers) {
+        (Some(fs), Numbers::Exposition) => Answer::Text(exposition::render(&fs.stats(), &fs.segment_map(MAP_CELLS))),
+        (Some(fs), Numbers::Json) => {
+            let now = Now { mounted: true, stats: fs.stats(), segments: fs.segment_map(MAP_CELLS) };
+            serde_json::to_string(&now).map_or(Answer::Gone, Answer::Text)
+        }
+        (None, _) => Answer::Gone,
     };
     Serving::start(listening, answer)
         .map_err(|e| Failure::new("cannot start the thread that serves metrics", e, "mount without --metrics"))

@@ -149,6 +149,39 @@ fn the_counters_count_known_work() {
     place.judge();
 }
 
+/// The page for people, and what it asks for.
+#[test]
+fn a_page_shows_the_numbers_and_leads_nowhere() {
+    let place = Place::new();
+    let (child, line) = place.serve_and_tell(&["--create", "256M", "--metrics", "127.0.0.1:0"]);
+    let address = line.strip_prefix("metrics at http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line);
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        let answer = talk(&mut TcpStream::connect(address).unwrap(), request.as_bytes());
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.to_owned(), body.to_owned())
+    };
+    fs::write(place.mnt().join("secret-name"), "text").unwrap();
+    let (head, page) = get("/");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"), "{head}");
+    let policy = head.lines().find_map(|line| line.strip_prefix("Content-Security-Policy: ")).expect("a policy");
+    assert!(policy.contains("default-src 'none'") && policy.contains("connect-src 'self'"), "{policy}");
+    assert!(!["*", "unsafe", "http"].iter().any(|word| policy.contains(word)), "{policy}");
+    assert!(page.contains("fetch(\"stats.json\"") && !["http:", "https:", "//"].iter().any(|w| page.contains(w)));
+    let (head, json) = get("/stats.json");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"), "{head}");
+    assert!(head.contains("X-Content-Type-Options: nosniff") && !head.contains("Access-Control"), "{head}");
+    assert!(json.len() < 64 << 10, "{} bytes", json.len());
+    let now: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&now["mounted"], &now["stats"]["app"]["written_bytes"]), (&true.into(), &4.into()));
+    assert!(now["segments"]["valid"].as_array().unwrap().len() > 100 && now["stats"]["serving"]["slow"].is_array());
+    for name in ["secret-name", place.mnt().to_str().unwrap()] {
+        assert!(!json.contains(name) && !page.contains(name), "{name}");
+    }
+    assert!(get("/favicon.ico").0.starts_with("HTTP/1.1 404 "));
+    ends_well(child, Some(Signal::TERM));
+}
+
 #[test]
 fn bad_requests_harm_nobody() {
     let place = Place::new();
@@ -159,8 +192,10 @@ fn bad_requests_harm_nobody() {
     // They send part of a request and hang on until the end.
     let idle: Vec<_> = (0..20).map(|_| connect()).inspect(|mut s| s.write_all(b"GET /met").unwrap()).collect();
     for (request, status) in [
-        (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+        (&b"GET /other HTTP/1.1\r\n\r\n"[..], "404"),
         (b"GET /metrics HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", "421"),
+        (b"GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", "421"),
+        (b"GET /stats.json HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", "421"),
         (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405"),
         (b"\x16\x03\x01\x02\n\n", "400"),
         (b"GET /metrics HTTP/9.9\r\n\r\n", "400"),
