@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Serve the volume's numbers for Prometheus: at http://ADDR/metrics (127.0.0.1:PORT, or just PORT) to whoever
-    /// reaches it, or on a socket of this PATH (with a slash) to its owner
+    /// reaches it, or on a socket of this PATH (with a slash) to its owner; and at http://ADDR/ a page that shows them
     #[arg(long, value_name = "ADDR|PATH")]
     metrics: Option<Endpoint>,
     /// Return when the volume is mounted, and serve it in the background

@@ -1,4 +1,5 @@
-//! Just enough HTTP/1.1 to answer `GET` of `/metrics`, `/stats.json` and `/`: one request to a connection, then it is closed.
+//! Just enough HTTP/1.1 to answer `GET` of `/metrics`, `/stats.json` and `/`: one request to a connection, then it is
+//! closed.
 //!
 //! Hand-written, because so little of HTTP is needed: the request line and `Host` decide, other headers are read to
 //! their end and not understood, a body is never read. Kept true:

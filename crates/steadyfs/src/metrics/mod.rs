@@ -1,5 +1,5 @@
-//! `mount --metrics`: the numbers of a mounted volume over HTTP, on an address or a socket: for Prometheus, as JSON, and
-//! as a page for people.
+//! `mount --metrics`: the numbers of a mounted volume over HTTP, on an address or a socket: for Prometheus, as JSON,
+//! and as a page for people.
 //!
 //! Kept true: the volume is held only while a snapshot is taken, so a reader, however slow, keeps no mount from ending;
 //! a request can take so much memory and so much time and no more (`http`).

@@ -1,7 +1,7 @@
 //! The page at `/`: one file with its style and script, which asks for `/stats.json` every second.
 //!
-//! Kept true: it loads nothing from elsewhere, and its policy lets a browser load and run nothing else. A nonce, new for
-//! each answer, names what may run.
+//! Kept true: it loads nothing from elsewhere, and its policy lets a browser load and run nothing else. A nonce, new
+//! for each answer, names what may run.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
