@@ -394,7 +394,7 @@ fn go_on(fs: &Fs) -> Result<(), Error> {
     fs.fsync(&file, false)
 }
 
-/// What was found where a page should be.
+/// The contents found where a page should be.
 #[derive(Clone, Copy)]
 enum Held<'a> {
     NoFile,

@@ -84,7 +84,7 @@
 //! gives a step that stays. A firmware that holds the host at a fixed rate while it collects would give one, and so
 //! would one that is too warm. The series does not tell which, so nothing here was fitted to it.
 //!
-//! # What is left out
+//! # Left out
 //!
 //! Caches of reads, wear-out and bit errors, refresh, and heat. The map is in the
 //! device's memory and survives.

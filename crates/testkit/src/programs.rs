@@ -2,8 +2,8 @@
 //!
 //! `cargo test -p another-crate` builds this library but not its programs, so the first use in a process runs `cargo
 //! build` for them, in the profile and target directory of the test that asks. That costs a fraction of a second when
-//! they are up to date. `STEADYFS_PROGRAMS` names a directory where they are already: whoever has built the whole
-//! workspace would build their dependencies a second time, with the features of this package alone.
+//! they are up to date. `STEADYFS_PROGRAMS` names a directory where they are already. After a build of the
+//! whole workspace their dependencies would be built a second time, with the features of this package alone.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

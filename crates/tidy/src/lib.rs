@@ -129,7 +129,7 @@ pub struct Violation {
     pub path: String,
     /// Line, from 1; 0 where the file as a whole is meant.
     pub line: usize,
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub what: String,
 }
 

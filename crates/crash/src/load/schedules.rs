@@ -138,7 +138,7 @@ impl Case {
 }
 
 /// Runs the cases of these seeds on several threads, and tells how many have ended each time one has; once `tell`
-/// returns false no case begins any more. What they came to together, and the faults.
+/// returns false no case begins any more. Returns their sum, and the faults.
 ///
 /// # Errors
 /// The volumes could not be made.

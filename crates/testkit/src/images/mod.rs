@@ -54,9 +54,9 @@ pub struct Recipe {
     pub mount: &'static str,
     /// The work done to the root directory of the mounted volume.
     pub workload: Workload,
-    /// What is done before the workload.
+    /// Work before the workload.
     pub before: &'static str,
-    /// What is done after it.
+    /// Work after it.
     pub after: &'static str,
     /// How the volume is left.
     pub ending: Ending,

@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! The script runs under `sh -eu`. What is still mounted at its end is unmounted, unless the machine is to
+//! The script runs under `sh -eu`. Mounts that are left at its end are unmounted, unless the machine is to
 //! [`Machine::crash`].
 
 mod initramfs;
@@ -59,7 +59,7 @@ pub trait Kernel: Default {
     fn start(&self, setup: &Setup, scratch: &Path) -> Result<Running>;
 }
 
-/// What is in a machine.
+/// The parts of a machine.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Images and whether they may be written to.
@@ -73,7 +73,7 @@ pub struct Setup {
 /// How the machine ends once the script has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
-    /// What is mounted is unmounted.
+    /// Mounts are unmounted.
     Clean,
     /// The power goes off: nothing is written back or unmounted.
     PowerOff,

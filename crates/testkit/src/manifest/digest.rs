@@ -51,7 +51,7 @@ impl ContentDigest {
         }
     }
 
-    /// The digest. What was not fed is zero.
+    /// The digest. Bytes that were not fed are zero.
     pub fn finish(mut self) -> String {
         let prefix = if self.size <= PLAIN_LIMIT {
             self.plain_zeros(self.size);

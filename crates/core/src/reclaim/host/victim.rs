@@ -167,8 +167,8 @@ impl Minds {
         Minds { taken: AtomicBitmap::new(layout.sections as usize), collectors, reach, policy }
     }
 
-    /// How many victims one search keeps: few where collectors are many for the volume, lest they have all that is good
-    /// in mind.
+    /// How many victims one search keeps. They are few where collectors are many for the volume: else these would have
+    /// all good victims in mind.
     fn victims_per_search(&self, candidates: usize) -> usize {
         self.reach.kept.min(candidates / (self.reach.sparse * self.collectors)).max(1)
     }

@@ -3,7 +3,7 @@
 //!
 //! Writers do not collect: while room is short they wait until there is enough, and each looks for itself, so nobody
 //! runs a round for nothing. Collectors begin before that, as many of them as sections are missing: writers may take a
-//! quarter of the reserve while collectors work, and these begin when half of that quarter is gone. What is kept free
+//! quarter of the reserve while collectors work, and these begin when half of that quarter is gone. Sections kept free
 //! beyond it would be missing where it makes collection cheap. They work side by side: each has its own victims,
 //! buffers and stream. What they empty becomes free with a checkpoint; one of them makes it while the others go on,
 //! unless so little is free that they could take the last of it.
