@@ -60,8 +60,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// What has ended since an earlier look. Quantiles are then estimates between two limits, and the longest is the
-    /// limit that no request exceeded, unless it is the longest of all.
+    /// The requests that have ended since an earlier look. Quantiles are then estimates between two limits. The longest
+    /// is the limit that no request exceeded, unless it is the longest of all.
     pub fn since(&self, before: &Latency) -> Latency {
         let within = std::array::from_fn(|i| self.within[i].saturating_sub(before.within[i]));
         let last = within.iter().rposition(|count| *count > 0);
@@ -81,7 +81,7 @@ impl Latency {
     }
 }
 
-/// What all but one of so many did not exceed, as if times between two limits were spread evenly.
+/// The time that all but one of `one_of` did not exceed, as if times between two limits were spread evenly.
 fn between_limits(within: &[u64], one_of: u64) -> Duration {
     let count: u64 = within.iter().sum();
     let wanted = count - count / one_of;
@@ -157,7 +157,7 @@ impl Histogram {
     }
 }
 
-/// What all but one of so many did not exceed; no more than the longest.
+/// The time that all but one of `one_of` did not exceed; no more than the longest.
 fn quantile(counts: &[u64], one_of: u64, longest: u64) -> Duration {
     let all: u64 = counts.iter().sum();
     let mut below = 0;

@@ -173,8 +173,8 @@ impl Ground {
 }
 
 impl Volume {
-    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. Whoever
-    /// wrote that checkpoint may have ended before it was durable, and then a power cut could damage both.
+    /// Comes before the first write of a mount, which goes over what the checkpoint in force has replaced. The writer
+    /// of that checkpoint may have ended before it was durable, and then a power cut could damage both.
     pub(crate) fn begin_writing(&self) -> Result<()> {
         self.placement.begin_writing()?;
         self.io.flush()

@@ -43,7 +43,7 @@ impl Doing {
 /// A collector as it tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectorStats {
-    /// What it does now.
+    /// Its work now.
     pub doing: Doing,
     /// The section it reads or moves.
     pub victim: Option<u32>,

@@ -146,7 +146,7 @@ pub struct AppStats {
 /// What collection did, what it cost, and the memory of collectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcStats {
-    /// What was done.
+    /// Victims, sections and blocks.
     #[serde(flatten)]
     pub done: GcReport,
     /// What writers waited for.

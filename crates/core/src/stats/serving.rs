@@ -50,7 +50,7 @@ pub const MOST_SLOW: usize = 32;
 /// A request that has been in service for long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowRequest {
-    /// What was asked for.
+    /// The operation, as FUSE calls it.
     pub operation: String,
     /// The user who asks.
     pub user: u32,
@@ -60,7 +60,7 @@ pub struct SlowRequest {
     pub inode: u64,
     /// How long it has been in service, in microseconds.
     pub lasted_us: u64,
-    /// What it waits for, as far as that is known.
+    /// The cause of its wait, as far as that is known.
     pub waits_for: Option<String>,
 }
 

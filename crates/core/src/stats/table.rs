@@ -66,7 +66,7 @@ pub enum Read {
 /// A row of the table.
 #[derive(Clone, Copy)]
 pub struct Statistic {
-    /// What it is about.
+    /// The part of a volume that it is about.
     pub part: Part,
     /// Its name, without what all names begin with, and without the end that counters have.
     pub name: &'static str,
@@ -74,7 +74,7 @@ pub struct Statistic {
     pub kind: Kind,
     /// The unit, in a word.
     pub unit: &'static str,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub help: &'static str,
     /// Where it stands.
     pub read: Read,

@@ -72,7 +72,7 @@ impl Room {
         self.look(fs);
     }
 
-    /// What it was told last.
+    /// The limit that the kernel was told last.
     #[cfg(test)]
     pub(super) fn allowed(&self) -> u64 {
         self.allowed.load(SeqCst)
@@ -99,7 +99,7 @@ impl Room {
         }
     }
 
-    /// Whether the kernel may hold more than would be left once a request has taken so many bytes.
+    /// Whether the kernel may hold more than would be left once a request has taken `bytes`.
     pub(super) fn is_short_after(&self, fs: &Fs, bytes: u64) -> bool {
         self.expect_growth(fs);
         let left = left_after(fs, bytes);
@@ -133,7 +133,7 @@ impl Room {
     }
 }
 
-/// Bytes that are left to everybody when so many are taken.
+/// Bytes that are left to everybody when `bytes` are taken.
 fn left_after(fs: &Fs, bytes: u64) -> u64 {
     let stat = fs.statfs();
     (stat.blocks_available() * u64::from(stat.block_size)).saturating_sub(bytes)

@@ -1,8 +1,8 @@
 //! Requests in service: which there are now, how old they are, who asked, and what they wait for.
 //!
-//! A fixed table with one slot for each place of a thread ([`waiting_place`]), read by whoever asks. Kept true: nobody
-//! takes a lock; a slot is written by the thread of its place and by nobody else; what a reader takes is of one
-//! request, or nothing; a request of a thread without a place is timed and counted, and not listed here.
+//! A fixed table has one slot for each place of a thread ([`waiting_place`]). Kept true: nobody takes a lock; the
+//! thread of a place alone writes its slot; a reader gets the numbers of one request, or nothing. A request of a thread
+//! without a place is timed and counted, and not listed here.
 
 use crate::wire::ROOT_NODE;
 use crate::wire::abi::InHeader;
@@ -47,7 +47,7 @@ impl Slots {
     pub(super) fn begin(&self, header: &InHeader, operation: usize, at: Instant) -> Option<usize> {
         let place = waiting_place()?;
         let slot = self.0.get(place)?;
-        // Whoever sees one of these numbers sees that the request before has ended.
+        // A reader that sees one of these numbers sees that the request before has ended.
         fence(Ordering::Release);
         slot.node.store(header.nodeid, Ordering::Relaxed);
         slot.operation.store(u32::try_from(operation).unwrap_or_default(), Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Slots {
         self.0[place].came.store(0, Ordering::Release);
     }
 
-    /// What is in service now is told in `stats`; `name` has the names of operations.
+    /// Tells in `stats` of the requests in service now; `name` has the names of operations.
     pub(super) fn tell(&self, stats: &mut ServingStats, name: impl Fn(u32) -> String) {
         let (now, own) = (now(), waiting_place());
         let mut all: Vec<Seen> =

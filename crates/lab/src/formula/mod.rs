@@ -47,7 +47,7 @@ impl Variable {
     }
 }
 
-/// What is done with the topmost values.
+/// A function of the topmost values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
     Negate,
@@ -96,7 +96,7 @@ impl Function {
             Function::Multiply => a * b,
             Function::Divide => a / b,
             Function::Power => a.powf(b),
-            // What is no number stays none: `f64::min` would hide it.
+            // A value that is no number stays none: `f64::min` would hide it.
             Function::Min if a.is_nan() || b.is_nan() => f64::NAN,
             Function::Max if a.is_nan() || b.is_nan() => f64::NAN,
             Function::Min => a.min(b),

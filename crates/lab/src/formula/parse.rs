@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 pub struct FormulaError {
     /// Where, counted in characters from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault there.
     pub why: String,
 }
 
@@ -51,7 +51,7 @@ struct Parser<'a> {
 type Parsed = Result<(), FormulaError>;
 
 impl<'a> Parser<'a> {
-    /// What is left.
+    /// The rest of the text.
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }

@@ -10,7 +10,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// No place lies behind it.
 const LAST: u64 = i64::MAX as u64;
 
-/// What was asked for.
+/// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Read,
@@ -83,7 +83,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Its number; a name that is new is so many bytes long in the trace.
+    /// Its number; a name that is new has `length` bytes in the trace.
     pub(super) fn number(&mut self, name: &str, length: usize) -> Result<usize, String> {
         if let Some(known) = self.known.get(name) {
             return Ok(*known);

@@ -86,7 +86,7 @@ pub struct Options {
     pub format: Option<Format>,
     /// Reads and writes of fio were past the page cache (`direct=1`), which its log does not say.
     pub direct: bool,
-    /// Only so many operations, the first ones.
+    /// The first operations, up to this number.
     pub first: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ pub enum ImportError {
     Line {
         /// Counted from 1.
         number: u64,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Neither form.
@@ -248,7 +248,7 @@ impl Plan {
         let pieces = self.files.get(event.file).ok_or(ImportError::Changed)?;
         let (start, end) = (pieces.place(event.offset), pieces.place(event.offset + event.size));
         let range = (start, end - start);
-        // What is read and written is used, and keeps its length.
+        // Bytes that are read or written are used, and keep their length.
         if matches!(event.what, What::Read | What::Write) && range.1 != event.size {
             return Err(ImportError::Changed);
         }

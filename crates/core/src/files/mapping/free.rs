@@ -38,7 +38,7 @@ impl Volume {
         }
         let mut gone = 0;
         for level in (0..path.depth()).rev() {
-            // Unlinked first: whoever walks meanwhile finds a gap, or a dead node and looks again.
+            // Unlinked first: a walk meanwhile finds a gap, or a dead node and looks again.
             self.change_link(inode, &way[level], path.slot(level), Nid(0))?;
             self.free_node(way[level + 1].write(&self.nodes))?;
             gone += 1;

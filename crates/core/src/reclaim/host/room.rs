@@ -16,7 +16,7 @@ impl Volume {
         self.segments().table.free_sections() + self.sections_awaiting()
     }
 
-    /// How many sections have to be emptied for more than so many.
+    /// How many sections have to be emptied for more than `wanted` free ones.
     pub(super) fn sections_missing(&self, wanted: u64) -> u64 {
         (wanted + 1).saturating_sub(self.sections_to_come())
     }
