@@ -171,6 +171,62 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::Handled;
+    use crate::server::tests::{message, volume};
+    use crate::session::crew::tests::{latency, start_on};
+    use crate::wire::{Notice, Opcode, Reply};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+    use steadyfs_rt::sleep;
+
+    /// A lane whose kernel is a test.
+    struct Told {
+        requests: Receiver<Vec<u8>>,
+        answered: Sender<Handled>,
+        request: Vec<u8>,
+        reply: Reply,
+    }
+
+    impl Lane for Told {
+        fn next(&mut self) -> rustix::io::Result<Option<(&[u8], &mut Reply)>> {
+            let Ok(request) = self.requests.recv() else { return Ok(None) };
+            self.request = request;
+            Ok(Some((&self.request, &mut self.reply)))
+        }
+
+        fn answer(&mut self, handled: Handled) -> Vec<Notice> {
+            let _sent = self.answered.send(handled);
+            self.reply.take_notices()
+        }
+    }
+
+    #[test]
+    fn requests_of_a_queue_are_timed_and_seen_in_service() {
+        let kernel = start_on(volume::small(), 4, 1);
+        let ((ask, requests), (answered, answers)) = (channel(), channel());
+        let lane = Told { requests, answered, request: Vec::new(), reply: Reply::new(4096) };
+        kernel.crew.start_lane(0, lane).expect("a thread");
+        let stalled = kernel.server.stall();
+        ask.send(message(1, 1000, Opcode::Getattr as u32, 1, &[0; 16])).expect("it listens");
+        let patience = Duration::from_secs(20);
+        let start = now();
+        while kernel.server.counts().stats().slow.is_empty() {
+            assert!(start.elapsed() < patience, "nothing is slow");
+            sleep(Duration::from_millis(5));
+        }
+        let stats = kernel.server.counts().stats();
+        assert_eq!((stats.slow[0].user, stats.slow[0].waits_for.as_deref()), (1000, Some("lock")));
+        assert_eq!(latency(&kernel, "getattr").count, 0);
+        drop(stalled);
+        assert_eq!(answers.recv_timeout(patience), Ok(Handled::Reply));
+        while latency(&kernel, "getattr").count == 0 {
+            assert!(start.elapsed() < patience, "it was not timed");
+            sleep(Duration::from_millis(1));
+        }
+        assert!(kernel.server.counts().stats().in_service.is_empty());
+        drop(ask);
+        assert_eq!(kernel.hang_up(), None);
+    }
 
     #[test]
     fn a_thread_leaves_its_processor_in_a_row_of_large_requests_only() {

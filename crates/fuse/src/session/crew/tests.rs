@@ -18,18 +18,19 @@ use steadyfs_device::{Fault, FaultyDevice, OpKind};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The other end of the conversation.
-struct Kernel {
+pub(super) struct Kernel {
     socket: OwnedFd,
-    server: Arc<Server>,
-    crew: Arc<Crew>,
+    pub(super) server: Arc<Server>,
+    pub(super) crew: Arc<Crew>,
     ends: Receiver<Option<rustix::io::Errno>>,
 }
 
 fn start(most: usize) -> Kernel {
-    start_on(volume::small(), most)
+    start_on(volume::small(), most, 0)
 }
 
-fn start_on(fs: Arc<Fs>, most: usize) -> Kernel {
+/// As [`start`], on this volume, and with so many queues.
+pub(super) fn start_on(fs: Arc<Fs>, most: usize, queues: usize) -> Kernel {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair of sockets");
     let server = Arc::new(Server::new(fs, Policy::new(&FuseOptions::new("image"), 0)));
@@ -40,7 +41,8 @@ fn start_on(fs: Arc<Fs>, most: usize) -> Kernel {
     line.greet(&server).expect("a greeting");
     let (announce, ends) = channel();
     let ended = Box::new(move |error| announce.send(error).expect("the test waits"));
-    let crew = Crew::start(line, None, Arc::clone(&server), most, ended).expect("threads");
+    let rings = (queues > 0).then(|| Rings::of_nobody(line.fuse(), queues));
+    let crew = Crew::start(line, rings, Arc::clone(&server), most, ended).expect("threads");
     let kernel = Kernel { socket, server, crew, ends };
     assert_eq!(kernel.receive().unique, 1);
     kernel
@@ -73,7 +75,7 @@ impl Kernel {
     }
 
     /// Hangs up; the announcement of the end.
-    fn hang_up(self) -> Option<rustix::io::Errno> {
+    pub(super) fn hang_up(self) -> Option<rustix::io::Errno> {
         drop(self.socket);
         let end = self.ends.recv_timeout(Duration::from_secs(20)).expect("the end is announced");
         assert_eq!(self.crew.count.lock().threads, 0);
@@ -99,7 +101,7 @@ fn requests_are_answered_until_the_connection_ends() {
 }
 
 /// Times of an operation, by its name.
-fn latency(kernel: &Kernel, operation: &str) -> steadyfs_core::stats::Latency {
+pub(super) fn latency(kernel: &Kernel, operation: &str) -> steadyfs_core::stats::Latency {
     kernel.server.counts().stats().latency.get(operation).copied().unwrap_or_default()
 }
 
@@ -148,7 +150,7 @@ fn slow(kernel: &Kernel) -> ServingStats {
 fn a_request_that_is_held_up_is_listed_with_its_cause() {
     let device = Arc::new(FaultyDevice::new(volume::device()));
     let fs = Fs::mount(Arc::clone(&device) as Arc<_>, MountOptions::default()).expect("mounts");
-    let kernel = start_on(fs, 4);
+    let kernel = start_on(fs, 4, 0);
     let stalled = kernel.server.stall();
     kernel.ask(1, Opcode::Getattr, &[0; 16]);
     let stats = slow(&kernel);

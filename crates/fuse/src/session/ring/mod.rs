@@ -123,6 +123,18 @@ impl Rings {
         })
     }
 
+    /// Queues that the kernel knows nothing of, and no lanes.
+    #[cfg(test)]
+    pub(super) fn of_nobody(fuse: &Arc<OwnedFd>, queues: usize) -> Self {
+        Rings {
+            fuse: Arc::clone(fuse),
+            queues: (0..queues).map(|_| Queue { idle: AtomicUsize::new(0), handled: AtomicU64::new(0) }).collect(),
+            spare: Mutex::new(&SPARE, Vec::new()),
+            has_started: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
     fn lane(fuse: &Arc<OwnedFd>, queue: usize) -> io::Result<RingLane> {
         let number = u16::try_from(queue).map_err(|_| io::ErrorKind::Unsupported)?;
         RingLane::new(Arc::clone(fuse), number)
