@@ -86,7 +86,7 @@ ifeq ($(LINTING),)
 endif
 	$(call linted,-p steadyfs)
 	$(call linted,-p steadyfs --lib --no-default-features)
-	RUSTDOCFLAGS="-D warnings" $(LINTING) $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(LINTING) $(CARGO) doc --workspace --no-deps $(foreach crate,bench fuzzing testkit tidy,--exclude steadyfs-$(crate))
 
 # Everything is built once, with the tests' features: a build of the command alone has others, and would make half of the crates a second time. The packages come
 # while the compiler works, which needs none, and others' suites are compiled where the lints leave a core idle. They mostly wait for the kernel, so they run beside
