@@ -84,7 +84,7 @@ fn distributions_add_up(samples: &Samples) {
         let longest = samples[&format!("steadyfs_request_longest_seconds{{operation=\"{operation}\"}}")];
         assert!(sum >= longest && sum <= longest * count + 1e-3, "{operation}: {sum} {longest} {count}");
         let came = samples[&format!("steadyfs_requests_total{{operation=\"{operation}\"}}")];
-        assert!(count <= came && came <= count + 2.0, "{operation}: {came} came, {count} ended");
+        assert!(count <= came && came <= count + 8.0, "{operation}: {came} came, {count} ended");
     }
 }
 
@@ -137,7 +137,13 @@ fn the_counters_count_known_work() {
     assert!(of("steadyfs_sections_by_validity{validity=\"1\"}") >= 30.0);
     distributions_add_up(&after);
     let written = |samples: &Samples| samples.get("steadyfs_request_seconds_count{operation=\"write\"}").copied();
-    assert_eq!((written(&before), written(&after)), (None, Some(of("steadyfs_requests_total{operation=\"write\"}"))));
+    assert_eq!(written(&before), None);
+    // A request has ended a moment after its reply.
+    let (came, start) = (of("steadyfs_requests_total{operation=\"write\"}"), Instant::now());
+    while written(&metrics()) != Some(came) {
+        assert!(start.elapsed() < Duration::from_secs(10), "{came} came, and not all of them have ended");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     // Through the library's reads, not through the kernel's cache of what was just written.
     drop(file);
     let checkpoints =
