@@ -147,6 +147,15 @@ fn slow(kernel: &Kernel) -> ServingStats {
     }
 }
 
+/// Waits until no request is in service: one is for a moment more than its reply.
+fn wait_for_rest(kernel: &Kernel) {
+    let start = Instant::now();
+    while !kernel.server.counts().stats().in_service.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", kernel.server.counts().stats());
+        sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn a_request_that_is_held_up_is_listed_with_its_cause() {
     let device = Arc::new(FaultyDevice::new(volume::device()));
@@ -162,19 +171,19 @@ fn a_request_that_is_held_up_is_listed_with_its_cause() {
     assert!(held.lasted_us >= 100_000 && stats.oldest_us == held.lasted_us, "{held:?}");
     drop(stalled);
     kernel.receive();
+    wait_for_rest(&kernel);
     // A device that takes no write until it heals.
     device.add(Fault::delay(Duration::from_secs(1)).on(OpKind::Write).times(1));
     let make = MkdirIn { mode: 0o755, umask: 0o22 };
     kernel.ask(2, Opcode::Mkdir, &[make.as_bytes(), b"dir\0"].concat());
     kernel.receive();
+    wait_for_rest(&kernel);
     kernel.ask(3, Opcode::Syncfs, &[0; 8]);
     let stats = slow(&kernel);
     assert_eq!(stats.slow[0].operation, "syncfs");
     assert_eq!(stats.slow[0].waits_for.as_deref(), Some("device"));
     kernel.receive();
-    while !kernel.server.counts().stats().in_service.is_empty() {
-        sleep(Duration::from_millis(1));
-    }
+    wait_for_rest(&kernel);
     let stats = kernel.server.counts().stats();
     assert_eq!((stats.slow.len(), stats.waiting.len(), stats.oldest_us), (0, 0, 0));
     assert_eq!(kernel.hang_up(), None);
