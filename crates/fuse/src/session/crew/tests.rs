@@ -111,6 +111,10 @@ fn a_request_is_timed_from_its_arrival_to_its_reply() {
     let held = Duration::from_millis(30);
     let stalled = kernel.server.stall();
     kernel.ask(1, Opcode::Getattr, &[0; 16]);
+    let asked = Instant::now();
+    while kernel.server.counts().stats().in_service.is_empty() && asked.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(1));
+    }
     sleep(held);
     assert_eq!(latency(&kernel, "getattr").count, 0, "it has no reply yet");
     drop(stalled);
@@ -121,7 +125,7 @@ fn a_request_is_timed_from_its_arrival_to_its_reply() {
         sleep(Duration::from_millis(1));
     }
     let times = latency(&kernel, "getattr");
-    assert!(times.count == 1 && times.longest >= held / 2 && times.sum >= times.longest, "{times:?}");
+    assert!(times.count == 1 && times.longest >= held && times.sum >= times.longest, "{times:?}");
     // One that wants no reply is timed too, and one that failed.
     kernel.ask(2, Opcode::Forget, &[0; 8]);
     kernel.ask(3, Opcode::Access, &[0; 8]);
