@@ -294,7 +294,7 @@ impl Fs {
     fn identity(&self) -> VolumeIdentity {
         let superblock = &self.vol.sb;
         VolumeIdentity {
-            kind: self.vol.placement.kind().to_owned(),
+            kind: superblock.kind().to_owned(),
             label: superblock.label(),
             uuid: steadyfs_format::quote::uuid(&superblock.uuid()),
             features: superblock.features().names().map(str::to_owned).collect(),

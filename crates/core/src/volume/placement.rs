@@ -48,15 +48,6 @@ pub(crate) enum FrozenPlaces {
 use Placement::{Infinite as InLogs, Segments as InSegments};
 
 impl Placement {
-    /// The name of the kind of volume.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            InSegments(segments) if segments.migrating.is_some() => "d2fs",
-            InSegments(_) => "f2fs",
-            InLogs(_) => "iplfs",
-        }
-    }
-
     /// Takes the next blocks for pages of a file whose data goes to `log`, one per owner, and marks them valid. The
     /// caller holds the checkpoint lock shared.
     ///

@@ -139,6 +139,15 @@ impl SuperBlock {
         Features::from_bits(self.raw.feature.get())
     }
 
+    /// The name of the kind of volume: `f2fs`, `d2fs` or `iplfs`.
+    pub fn kind(&self) -> &'static str {
+        match (self.features().contains(Features::INFINITE), self.regions().is_some()) {
+            (true, _) => "iplfs",
+            (false, true) => "d2fs",
+            (false, false) => "f2fs",
+        }
+    }
+
     /// The volume's uuid.
     pub fn uuid(&self) -> [u8; 16] {
         self.raw.uuid

@@ -66,4 +66,15 @@ mod tests {
         assert_eq!(sum("Dirty: much\n"), None);
         assert!(DirtyPages::new().bytes().is_some(), "Linux says so");
     }
+
+    #[test]
+    fn a_count_is_told_again_while_it_is_young() {
+        let pages = DirtyPages::new();
+        assert_eq!(pages.lately(), None, "nothing was counted");
+        let (before, counted) = (now(), pages.bytes());
+        let told = pages.lately();
+        assert!(told == counted || before.elapsed() >= YOUNG, "{told:?}");
+        std::thread::sleep(YOUNG);
+        assert_eq!(pages.lately(), None, "it is too old");
+    }
 }

@@ -159,14 +159,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn kind(segmented: bool, moves: bool) -> &'static str {
-    match (segmented, moves) {
-        (false, _) => "iplfs",
-        (true, true) => "d2fs",
-        (true, false) => "f2fs",
-    }
-}
-
 impl Info {
     fn new(image: &Image) -> Self {
         let (superblock, layout) = (image.superblock(), image.layout());
@@ -178,9 +170,9 @@ impl Info {
         let orphans = known("the list of orphans", image.orphans());
         let iplfs = image.log_space().map(Logs::of);
         let flags = image.stored_flags();
-        let (segmented, d2fs) = (iplfs.is_none(), Areas::of(image));
+        let segmented = iplfs.is_none();
         Info {
-            kind: kind(segmented, d2fs.is_some()),
+            kind: superblock.kind(),
             label: superblock.label(),
             uuid: uuid(&superblock.uuid()),
             features: features.names().collect(),
@@ -197,7 +189,7 @@ impl Info {
                 sections: layout.sections,
             }),
             iplfs,
-            d2fs,
+            d2fs: Areas::of(image),
             read_only: why_read_only(features),
             superblock_copy: if image.superblocks().copy(0).is_ok() { 0 } else { 1 },
             checkpoint: CheckpointInfo {

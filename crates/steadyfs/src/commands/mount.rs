@@ -1,7 +1,7 @@
 //! `steadyfs mount`: serves a volume through FUSE until it is unmounted; also the helper that mount(8) calls.
 //!
-//! In the foreground one process does it all. With `--background`, and as a helper, this process starts the serving one
-//! again and waits only until the volume is mounted: a program with threads cannot fork.
+//! In the foreground one process does it all. With `--background`, and as a helper, this process starts another one
+//! that serves, and waits only until the volume is mounted: a program with threads cannot fork.
 
 mod told;
 
