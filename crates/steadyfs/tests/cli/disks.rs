@@ -109,7 +109,7 @@ fn a_partition_is_mounted_in_the_background() {
         assert_eq!(out.code, 0, "{out:?}");
         assert_eq!(disk.ok(&["cat", "--partition", "2", "@", name]), "text");
     }
-    let both = disk.run(&["mount", "--partition", "1", "-o", "partition=2", "@", "mnt"]);
+    let both = disk.run(&["mount", "--background", "--partition", "1", "-o", "partition=2", "@", "mnt"]);
     fails(&both, 1, &["`partition=2`", "says otherwise"]);
 }
 
