@@ -1,11 +1,11 @@
 //! The file system: volumes, nodes, files, directories, checkpoints and collection.
 //!
 //! Two halves. The lower one, `volume`, knows blocks, segments, logs and nodes, and imports nothing from above it. The
-//! upper one knows files and users: `files` what programs see, `durable` what survives a power cut, `reclaim` the
-//! collection of garbage, `mount` how a volume comes up and goes down, `fs` what all of them share. Both change the
-//! volume only under the checkpoint lock held shared, so that a checkpoint, which holds it exclusively for a moment,
-//! always sees a whole state. The locks and their order are in `locks`. `crates/tidy` holds the table of who may import
-//! whom.
+//! upper one knows files and users, in floors: `gate` lets changes begin, `files` is what programs see, `durable` what
+//! survives a power cut, `reclaim` the collection of garbage, `fs` the public operations; `mount` brings a volume up
+//! and down. Both change the volume only under the checkpoint lock held shared, so that a checkpoint, which holds it
+//! exclusively for a moment, always sees a whole state. The locks and their order are in `locks`. `crates/tidy` holds
+//! the table of who may import whom.
 //!
 //! A newcomer reads, in this order: `volume::segments` (states of a segment), `volume::segments::logs` (where blocks
 //! go), `volume::nodes` (metadata in memory), `durable::checkpoint` (what becomes durable when), `files::inode`,
@@ -13,6 +13,7 @@
 
 mod bits;
 mod canary;
+mod counters;
 mod durable;
 mod error;
 mod files;
@@ -35,7 +36,6 @@ mod waits;
 #[doc(hidden)]
 pub use canary::Canary;
 pub use durable::checkpoint::CheckpointStats;
-pub use durable::journal::JournalStats;
 pub use durable::recovery::Recovered;
 pub use durable::sync::{Reason, SyncStats};
 pub use error::{Error, Result};
@@ -43,6 +43,7 @@ pub use files::attr::Changer;
 pub use files::errseq::ErrorCursor;
 pub use files::file::{FallocMode, Whence};
 pub use files::inode::InodeRef;
+pub use files::noted::journal::JournalStats;
 pub use files::orphans::OrphanStats;
 pub use files::pages::CacheStats;
 pub use fs::{Fs, StatFs};

@@ -36,7 +36,7 @@ const NAMED: [Named; 9] = [
     concrete(CORE, "SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/host/"]),
     arms(CORE, "Route", &["durable/sync/"]),
     arms(CORE, "Blocks", &["fsck/blocks.rs"]),
-    arms(CORE, "Reclaim", &["reclaim/mod.rs", "reclaim/gate.rs"]),
+    arms(CORE, "Arm", &["reclaim/mod.rs"]),
     concrete(CORE, "HostReclaim", &["reclaim/mod.rs", "reclaim/host/"]),
     concrete(FLASH, "Zns", &["ftl/"]),
     concrete(FLASH, "PageMap", &["ftl/", "parameters.rs", "ssd.rs"]),

@@ -4,20 +4,14 @@
 //! chain; nobody reserves beyond the smaller of the two capacities while they change. After a power cut the volume has
 //! one of the two.
 
+use crate::durable::Durable;
 use crate::error::Result;
-use crate::fs::Fs;
 use steadyfs_device::PageBuf;
 use steadyfs_format::Lba;
 
-impl Fs {
-    /// Lets the volume hold `blocks` blocks of log space at one time, and makes that durable; a little of it is kept
-    /// back for what dies before its discard is done ([`crate::raw::user_blocks`]).
-    ///
-    /// # Errors
-    /// [`crate::Error::Unsupported`] on an F2FS volume; [`crate::Error::Usage`] for a number that no volume can have;
-    /// [`crate::Error::NoSpace`] if it holds more already; [`crate::Error::ReadOnly`]; what the device says. Then the
-    /// capacity is as it was.
-    pub fn set_capacity(&self, blocks: u64) -> Result<()> {
+impl Durable {
+    /// See `Fs::set_capacity`.
+    pub(crate) fn set_capacity(&self, blocks: u64) -> Result<()> {
         let changed = self.vol.placement.with_capacity(blocks)?;
         self.vol.check_writable()?;
         let before = self.vol.space.user_blocks();
@@ -38,8 +32,8 @@ impl Fs {
         self.vol.space.limit(after)
     }
 
-    /// Blocks of log space that the volume may hold at one time; `None` where that is not a number of its own.
-    pub fn capacity(&self) -> Option<u64> {
+    /// See `Fs::capacity`.
+    pub(crate) fn capacity(&self) -> Option<u64> {
         self.vol.placement.room().map(|room| room.capacity)
     }
 }

@@ -5,9 +5,9 @@
 //! or by the library's user.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::times::clock;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
@@ -68,7 +68,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Sets or removes a list given in the form of setxattr(2), and the mode with it.
     pub(crate) fn set_acl(
         &self,

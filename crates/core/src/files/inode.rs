@@ -514,7 +514,7 @@ impl InodeTable {
 }
 
 impl InodeTable {
-    /// A reference to the inode with this number; see `Fs::inode`.
+    /// A reference to the inode with this number; see `Files::inode`.
     pub(crate) fn get(&self, vol: &Volume, budget: &Budget, orphans: &Orphans, ino: Ino) -> Result<InodeRef> {
         if let Some(found) = self.find(ino)? {
             return Ok(found);
@@ -589,7 +589,7 @@ mod tests {
     fn nobody_who_makes_a_file_looks_through_the_whole_table() {
         let work = || {
             let fs = volume("16M");
-            let (root, limit) = (fs.root().unwrap(), fs.inodes.limit);
+            let (root, limit) = (fs.root().unwrap(), fs.files.inodes.limit);
             let make = |n: usize| {
                 let began = steadyfs_rt::now();
                 let new = NewInode { mode: 0o100_644, ..NewInode::default() };
@@ -599,7 +599,7 @@ mod tests {
             let longest = (0..2 * limit).map(make).max().unwrap();
             let walk = limit as u32 * std::time::Duration::from_nanos(80);
             assert!(longest < walk / 4, "{longest:?} for one file, and a look at each inode takes {walk:?}");
-            assert!(fs.inodes.unused() <= limit + limit / 4, "{} inodes of {limit}", fs.inodes.unused());
+            assert!(fs.files.inodes.unused() <= limit + limit / 4, "{} inodes of {limit}", fs.files.inodes.unused());
             drop(root);
             fs.unmount().unwrap();
         };
@@ -630,9 +630,9 @@ mod tests {
         };
         let inos: Vec<_> = (0..4 * limit).map(make).collect();
         fs.sync().unwrap();
-        fs.inodes.shrink(&fs.budget);
+        fs.files.inodes.shrink(&fs.files.budget);
         fs.vol.nodes.shrink();
-        assert!(fs.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
+        assert!(fs.files.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
         fs.reap().unwrap();
         for (n, ino) in inos.iter().enumerate() {
             let file = fs.inode(*ino).unwrap();
@@ -680,16 +680,16 @@ mod tests {
             if n.is_multiple_of(200) {
                 fs.sync().unwrap();
             }
-            (fs.vol.nodes.cached_count(), fs.inodes.unused())
+            (fs.vol.nodes.cached_count(), fs.files.inodes.unused())
         };
         let (nodes, inodes): (Vec<_>, Vec<_>) = (0..5 * limit).map(make).unzip();
         let slack = limit / 8 + 200;
         assert!(nodes.iter().all(|nodes| *nodes <= 2 * limit + slack), "{:?} nodes of {limit}", nodes.iter().max());
         assert!(inodes.iter().all(|inodes| *inodes <= limit + slack), "{:?} inodes of {limit}", inodes.iter().max());
         fs.sync().unwrap();
-        fs.inodes.shrink(&fs.budget);
+        fs.files.inodes.shrink(&fs.files.budget);
         fs.vol.nodes.shrink();
-        assert!(fs.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
+        assert!(fs.files.inodes.unused() <= limit && fs.vol.nodes.cached_count() <= limit + 64);
         drop(root);
         fs.unmount().unwrap();
     }

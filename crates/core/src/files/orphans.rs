@@ -31,8 +31,8 @@ pub(crate) enum Orphan {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     why: Orphan,
-    /// Somebody outside knows it by number ([`Fs::hold`](crate::Fs::hold)): then the first checkpoint without its last
-    /// name, which its inode in memory may forget.
+    /// Somebody outside knows it by number ([`Files::hold`](crate::Fs::hold)): then the first checkpoint without its
+    /// last name, which its inode in memory may forget.
     held: Option<u64>,
 }
 

@@ -6,24 +6,18 @@
 //! Relies on `inode` for telling when the last reference is gone, and on `file` for freeing contents.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::{Failed, Orphan, OrphanStats};
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::Change;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::Ino;
 
-impl Fs {
-    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
-    ///
-    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops
-    /// references by itself may.
-    ///
-    /// # Errors
-    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is
-    /// tried again by [`Fs::sync`], before periodic checkpoints, when the volume is unmounted, and by the next mount.
-    pub fn reap(&self) -> Result<()> {
+impl Files {
+    /// See `Fs::reap`.
+    pub(crate) fn reap(&self) -> Result<()> {
         let mut result = Ok(());
         for ino in self.inodes.queue.take() {
             let Some(inode) = self.inodes.claim(ino) else { continue };
@@ -32,15 +26,13 @@ impl Fs {
         result
     }
 
-    /// Keeps an inode without a name beyond its last reference, by its number: [`Fs::inode`] finds it until
-    /// [`Fs::release`]. It may leave memory meanwhile, as one with a name may. Nothing for one that has a name.
-    pub fn hold(&self, inode: &InodeRef) {
+    /// See `Fs::hold`.
+    pub(crate) fn hold(&self, inode: &InodeRef) {
         self.orphans.hold(&inode.inode);
     }
 
-    /// Takes [`Fs::hold`] back: the next [`Fs::reap`] deletes the inode, if it has no name and nobody uses it. Nothing
-    /// for one that is not held.
-    pub fn release(&self, ino: Ino) {
+    /// See `Fs::release`.
+    pub(crate) fn release(&self, ino: Ino) {
         if !self.orphans.is_held(ino) {
             return;
         }
@@ -53,7 +45,7 @@ impl Fs {
         }
     }
 
-    /// As [`Fs::reap`], once more for those that could not be deleted.
+    /// As [`Files::reap`], once more for those that could not be deleted.
     pub(crate) fn reap_again(&self) {
         let failed = self.orphans.take_failed();
         for failed in failed {
@@ -82,12 +74,12 @@ impl Fs {
         self.delete_inode(&inode).inspect_err(|_| self.orphans.keep(Failed::Claimed(inode)))
     }
 
-    /// How many inodes without a name there are.
-    pub fn orphan_stats(&self) -> OrphanStats {
+    /// See `Fs::orphan_stats`.
+    pub(crate) fn orphan_stats(&self) -> OrphanStats {
         self.orphans.stats()
     }
 
-    /// As [`Fs::reap`], for operations that have done their own part: a failure is not theirs.
+    /// As [`Files::reap`], for operations that have done their own part: a failure is not theirs.
     pub(crate) fn reap_quietly(&self) {
         if let Err(error) = self.reap() {
             tracing::warn!(%error, "an unlinked inode could not be deleted");
@@ -99,7 +91,7 @@ impl Fs {
         let (users, unlinked) = (inode.users(), inode.unlinked.load(SeqCst));
         assert!(users == 0 && unlinked, "inode {} is deleted and has {users} users", inode.ino);
         self.drop_contents(inode)?;
-        let change = self.change_to_free()?;
+        let change = self.gate.begin(Want::to_free())?;
         self.free_inode(&change, inode)?;
         self.orphans.remove(inode.ino);
         Ok(())
@@ -122,7 +114,7 @@ impl Fs {
         Ok(())
     }
 
-    /// Takes over the orphans that the last mount left; the next [`Fs::reap`] deletes them.
+    /// Takes over the orphans that the last mount left; the next [`Files::reap`] deletes them.
     ///
     /// One that cannot be loaded, or has a name after all, is left to fsck: the former stays in the set, so that the
     /// volume stays as it is.
@@ -139,7 +131,7 @@ impl Fs {
         Ok(())
     }
 
-    /// Loads a listed orphan, to be deleted by the next [`Fs::reap`].
+    /// Loads a listed orphan, to be deleted by the next [`Files::reap`].
     fn adopt_orphan(&self, ino: Ino) -> Result<()> {
         match self.inodes.load_orphan(&self.vol, &self.budget, &self.orphans, ino) {
             Ok(_queued_when_dropped) => Ok(()),

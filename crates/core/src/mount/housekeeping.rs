@@ -3,10 +3,10 @@
 //!
 //! The housekeeper holds the volume weakly between its ticks and ends with it.
 
+use crate::counters::Cause;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::reclaim::report::Urgency;
-use crate::stats::counters::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -63,25 +63,25 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     if fs.vol.check_writable().is_err() {
         return Ok(());
     }
-    fs.reap_quietly();
-    fs.inodes.shrink(&fs.budget);
+    fs.files.reap_quietly();
+    fs.files.inodes.shrink(&fs.files.budget);
     fs.vol.nodes.shrink();
     let changes = fs.vol.changes();
     let idle = changes == rounds.seen_changes;
     rounds.seen_changes = changes;
     rounds.idle_ticks = if idle { rounds.idle_ticks + 1 } else { 0 };
     rounds.since_checkpoint += 1;
-    let refused = fs.vol.io.failed.count() > 0 || fs.checkpoints.has_undecided();
+    let refused = fs.vol.io.failed.count() > 0 || fs.durable.checkpoints.has_undecided();
     let retry = refused && rounds.since_checkpoint >= RETRY_SECONDS;
-    let commit = fs.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
+    let commit = fs.files.options.commit_seconds.unwrap_or_else(|| fs.background.usual_commit.load(SeqCst));
     let due = retry || commit > 0 && rounds.since_checkpoint >= commit;
-    if due || fs.checkpoints.is_pressing(&fs.vol) || fs.journal.is_pressing() {
+    if due || fs.durable.checkpoints.is_pressing(&fs.vol) || fs.files.journal.is_pressing() {
         rounds.since_checkpoint = 0;
         if due {
-            fs.reap_again();
+            fs.files.reap_again();
         }
-        if fs.checkpoints.has_changes(&fs.vol) {
-            fs.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
+        if fs.durable.checkpoints.has_changes(&fs.vol) {
+            fs.durable.checkpoint(if due { Cause::Timer } else { Cause::Backlog })?;
         }
     }
     commit_names(fs, rounds)?;
@@ -91,22 +91,22 @@ fn tick(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
 /// Makes names durable that nobody synced, and old contents, when it is time.
 fn commit_names(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.since_names += 1;
-    let seconds = fs.options.journal_commit_seconds;
+    let seconds = fs.files.options.journal_commit_seconds;
     if seconds == 0 || rounds.since_names < seconds {
         return Ok(());
     }
     rounds.since_names = 0;
     // No batch says what they are.
-    if fs.journal.has_old_contents() && !steadyfs_rt::mutated("old-contents-are-committed") {
+    if fs.files.journal.has_old_contents() && !steadyfs_rt::mutated("old-contents-are-committed") {
         rounds.since_checkpoint = 0;
-        return fs.checkpoint(Cause::Timer);
+        return fs.durable.checkpoint(Cause::Timer);
     }
-    fs.commit_journal()
+    fs.durable.commit_journal()
 }
 
 fn collect_when_idle(fs: &Fs, rounds: &mut Rounds) -> Result<()> {
     rounds.gc_wait = rounds.gc_wait.saturating_sub(1);
-    if !fs.options.background_gc || rounds.idle_ticks < IDLE_TICKS || rounds.gc_wait > 0 {
+    if !fs.files.options.background_gc || rounds.idle_ticks < IDLE_TICKS || rounds.gc_wait > 0 {
         return Ok(());
     }
     let report = fs.gc(1, Urgency::Background)?;

@@ -18,8 +18,6 @@
 //! what that costs; recovery writes, so it needs all of it. Where recovery fails, because of that or of the chain, the
 //! last checkpoint is shown.
 
-pub(crate) mod background;
-pub(crate) mod discarder;
 mod discarding;
 mod housekeeping;
 mod infinite;
@@ -29,27 +27,28 @@ mod segmented;
 pub(crate) mod shutdown;
 mod zoned;
 
-use crate::durable::checkpoint::{Checkpoints, Committed};
-use crate::durable::journal::Journal;
+use crate::counters::{Cause, Traffic};
+use crate::durable::Durable;
+use crate::durable::checkpoint::Committed;
 use crate::durable::recovery::Recovered;
-use crate::durable::sync::SyncCounters;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::file::{Flusher, start_flusher};
 use crate::files::inode::InodeTable;
+use crate::files::noted::journal::Journal;
 use crate::files::noted::since::Since;
 use crate::files::orphans::Orphans;
 use crate::files::pages::Budget;
 use crate::fs::Fs;
-use crate::gate::admission::Admissions;
+use crate::fs::background::Background;
+use crate::fs::discarder::Discarder;
+use crate::gate::Gate;
 use crate::locks;
-use crate::mount::background::Background;
-use crate::mount::discarder::Discarder;
 use crate::mount::infinite::LoadedLogs;
 use crate::mount::segmented::{Aside, Tables};
 use crate::options::{InPlace, JournalMode, MountOptions};
 use crate::raw::{Image, OtherPack, PackPart};
-use crate::reclaim::Reclaim;
-use crate::stats::counters::{Cause, Traffic};
+use crate::reclaim::{self, Arm, Reclaim};
 use crate::volume::Volume;
 use crate::volume::clock::Clock;
 use crate::volume::io::BlockIo;
@@ -164,8 +163,8 @@ impl Ground {
     fn collectors(&self, options: &MountOptions, layout: &Layout, reserved_segments: u32) -> (usize, usize) {
         match self {
             Ground::Segments(_) => {
-                let collectors = Reclaim::collectors(&options.gc, layout, reserved_segments);
-                (collectors, Reclaim::data_logs(&options.gc, layout, reserved_segments, collectors))
+                let collectors = reclaim::collectors(&options.gc, layout, reserved_segments);
+                (collectors, reclaim::data_logs(&options.gc, layout, reserved_segments, collectors))
             }
             Ground::Infinite(_) => (0, 0),
         }
@@ -200,13 +199,13 @@ impl Fs {
             zoned::check(&image, &options)?;
             let fs = Fs::assemble(&image, options, read_only)?;
             fs.note_recovered(fs.recover(&image)?);
-            fs.mark_journal(image.superblocks())?;
+            fs.durable.mark_journal(image.superblocks())?;
             // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
-            fs.reap_quietly();
+            fs.files.reap_quietly();
             fs.vol.check_running()?;
-            start_flusher(&fs);
+            start_flusher(&fs.files);
             housekeeping::start(&fs);
-            fs.start_reclaim();
+            fs.reclaim.start();
             discarding::start(&fs);
             return Ok(fs);
         }
@@ -292,40 +291,55 @@ impl Fs {
             Some(_) => options.writes_in_place(layout.main_segments),
             None => InPlace::Never,
         };
-        let signal = vol.placement.discard_signal().filter(|_| !read_only).cloned();
+        let vol = Arc::new(vol);
+        let arm = Arm::new(&vol, &budget, &options, header.reserved_segments(), collectors);
+        let gate = Gate::new(&vol, arm.admissions(), arm.headroom());
         let journal = Journal::new(&options, orphan_limit(&layout), &vol.io.planted);
-        let reclaim = Reclaim::new(&vol, &options, header.reserved_segments(), collectors);
-        Ok(Arc::new(Fs {
+        let files = Files {
             vol,
+            in_place,
             inodes,
             budget,
             orphans: Orphans::new(orphan_limit(&layout)),
-            checkpoints: Checkpoints::new(Committed::new(checkpoint, image.pack())),
-            admissions: Admissions::new(reclaim.announcer()),
-            reclaim,
             shape: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
-            background: Background::new(),
-            discarder: signal.map(Discarder::new),
             flusher: Flusher::new(),
             since: Since::new(),
             journal,
-            syncs: SyncCounters::default(),
             traffic: Traffic::default(),
+            gate,
+            order: OnceLock::new(),
+            options: Arc::new(options),
+        };
+        Ok(Fs::over(files, Committed::new(checkpoint, image.pack()), arm))
+    }
+
+    /// The floors above the files of a volume, whose last checkpoint is this one.
+    fn over(files: Files, committed: Committed, arm: Arm) -> Arc<Fs> {
+        let files = Arc::new(files);
+        let durable = Durable::new(&files, committed);
+        let reclaim = Reclaim::new(&durable, arm);
+        let vol = Arc::clone(&files.vol);
+        let signal = vol.placement.discard_signal().filter(|_| !vol.read_only).cloned();
+        Arc::new(Fs {
+            vol,
+            files,
+            durable,
+            reclaim,
+            background: Background::new(),
+            discarder: signal.map(Discarder::new),
             recovered: OnceLock::new(),
             serving: OnceLock::new(),
-            in_place,
-            options,
-        }))
+        })
     }
 
     /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
     fn recover(&self, image: &Image) -> Result<Recovered> {
         let begin = steadyfs_rt::now();
         let orphans: Vec<Ino> = image.orphans()?;
-        self.adopt_orphans(&orphans)?;
-        let recovered = match self.options.discard_unreplayed {
+        self.files.adopt_orphans(&orphans)?;
+        let recovered = match self.files.options.discard_unreplayed {
             true => Recovered::default(),
-            false => self.roll_forward(image).map_err(while_recovering)?,
+            false => self.durable.roll_forward(image).map_err(while_recovering)?,
         };
         if recovered.is_empty() {
             self.vol.begin_writing()?;
@@ -336,7 +350,7 @@ impl Fs {
         }
         // It goes over the other pack, so this one has to be whole.
         image.mend_pack()?;
-        self.checkpoint(Cause::Mount)?;
+        self.durable.checkpoint(Cause::Mount)?;
         self.vol.placement.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
@@ -368,7 +382,7 @@ impl Fs {
     pub fn unmount(&self) -> Result<()> {
         self.background.stop();
         self.reclaim.stop();
-        self.flusher.stop(&self.budget);
+        self.files.flusher.stop(&self.files.budget);
         self.discarder.iter().for_each(Discarder::stop);
         if self.is_shut_down() {
             return Ok(());
@@ -377,12 +391,12 @@ impl Fs {
         if self.vol.check_writable().is_err() {
             return Ok(());
         }
-        self.reap_again();
-        let files = self.sync_files();
-        files.and(self.drain_reclaim()).and(self.checkpoint(Cause::Unmount))?;
-        self.end_reclaim()?;
+        self.files.reap_again();
+        let files = self.files.sync_files();
+        files.and(self.reclaim.drain()).and(self.durable.checkpoint(Cause::Unmount))?;
+        self.reclaim.end()?;
         self.vol.discard_the_rest();
-        self.unmark_journal()?;
+        self.durable.unmark_journal()?;
         self.vol.close("the volume was unmounted");
         Ok(())
     }
@@ -393,9 +407,9 @@ impl Fs {
             return Ok(());
         }
         self.vol.check_running()?;
-        self.reap_again();
-        let files = self.sync_files();
-        files.and(self.sync_checkpoint())
+        self.files.reap_again();
+        let files = self.files.sync_files();
+        files.and(self.durable.sync_checkpoint())
     }
 }
 

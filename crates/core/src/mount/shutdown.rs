@@ -28,10 +28,10 @@ impl Fs {
     pub fn shut_down(&self, how: ShutDown) -> Result<()> {
         match how {
             ShutDown::Synced => self.sync()?,
-            ShutDown::Checkpointed if !self.vol.read_only => self.sync_checkpoint()?,
+            ShutDown::Checkpointed if !self.vol.read_only => self.durable.sync_checkpoint()?,
             ShutDown::Checkpointed | ShutDown::AtOnce => {}
         }
-        let _no_checkpoint = self.checkpoints.hold();
+        let _no_checkpoint = self.durable.checkpoints.hold();
         // An error: nobody changes anything as it is.
         let frozen = self.vol.freeze();
         self.vol.shut_down();

@@ -22,11 +22,14 @@
 //! device has a limit, and does not begin once one of the two threads has ended.
 
 use crate::canary::Canary;
+use crate::counters::Cause;
+use crate::durable::Durable;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
-use crate::gate::admission::Admission;
+use crate::files::pages::Budget;
+use crate::gate::Headroom;
+use crate::gate::admission::Admissions;
 use crate::locks;
-use crate::stats::counters::Cause;
+use crate::reclaim::Reclaim;
 use crate::volume::Volume;
 use crate::volume::nodes::slots;
 use crate::volume::segments::Segments;
@@ -38,7 +41,7 @@ use std::time::Duration;
 use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
 use steadyfs_format::summary::{Summary, SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, Nid, SegNo, Slot};
-use steadyfs_rt::{JoinHandle, Mutex, WaitCause, spawn, waiting_for};
+use steadyfs_rt::{JoinHandle, Mutex, spawn};
 
 /// Rounds without gain before the gate stops trying.
 const HOPELESS_ROUNDS: u32 = 8;
@@ -60,43 +63,56 @@ const SPARE_SECTIONS: u64 = Log::COUNT as u64 + 1;
 
 /// Collection by the device: the threads of a mounted volume.
 pub(crate) struct DeviceReclaim {
+    vol: Arc<Volume>,
+    /// Its dirty pages of directories are written by the next checkpoint.
+    budget: Budget,
+    admissions: Arc<Admissions>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Ends them.
     area: Mutex<Option<Arc<MigratingArea>>>,
 }
 
-impl Default for DeviceReclaim {
-    fn default() -> Self {
-        DeviceReclaim { threads: Mutex::new(&locks::STATE, Vec::new()), area: Mutex::new(&locks::STATE, None) }
-    }
-}
-
 impl DeviceReclaim {
+    pub(super) fn new(vol: &Arc<Volume>, budget: &Budget) -> Self {
+        DeviceReclaim {
+            vol: Arc::clone(vol),
+            budget: budget.clone(),
+            admissions: Arc::new(Admissions::new(None)),
+            threads: Mutex::new(&locks::STATE, Vec::new()),
+            area: Mutex::new(&locks::STATE, None),
+        }
+    }
+
+    /// Changes that have passed the gate.
+    pub(super) fn admissions(&self) -> &Arc<Admissions> {
+        &self.admissions
+    }
+
     /// Starts the threads of a writable volume.
-    pub(super) fn start(&self, fs: &Arc<Fs>) {
-        let Some(area) = fs.vol.segments().migrating.clone() else { return };
+    pub(super) fn start(&self, reclaim: &Arc<Reclaim>) {
+        let Some(area) = self.vol.segments().migrating.clone() else { return };
         if area.migrations().is_none() {
             return;
         }
         assert!(self.threads.lock().is_empty(), "two threads follow the device");
-        let (volume, listens) = (Arc::downgrade(fs), Following(Arc::clone(&area)));
+        let (volume, listens) = (Arc::downgrade(reclaim), Following(Arc::clone(&area)));
         let listener = spawn("steadyfs-records", move || {
             while let Some(upcall) = listens.0.migrations().and_then(|device| device.next()) {
                 if let Err(damage) = listens.0.hear(&upcall) {
-                    volume.upgrade().iter().for_each(|fs| fs.vol.stop(&damage));
+                    volume.upgrade().iter().for_each(|reclaim| reclaim.vol.stop(&damage));
                     return;
                 }
             }
         });
-        let (volume, follows) = (Arc::downgrade(fs), Following(Arc::clone(&area)));
+        let (volume, follows) = (Arc::downgrade(reclaim), Following(Arc::clone(&area)));
         let follower = spawn("steadyfs-migrator", move || follow_records(&volume, &follows.0));
         self.threads.lock().extend([listener, follower]);
         *self.area.lock() = Some(area);
     }
 
     /// Follows all that the device has moved, and completes it by checkpoints for this cause.
-    pub(super) fn drain(&self, fs: &Fs, cause: Cause) -> Result<()> {
-        let Some(area) = &fs.vol.segments().migrating else { return Ok(()) };
+    pub(super) fn drain(&self, reclaim: &Reclaim, cause: Cause) -> Result<()> {
+        let Some(area) = &self.vol.segments().migrating else { return Ok(()) };
         let Some(device) = area.migrations() else { return Ok(()) };
         for _ in 0..DRAIN_ROUNDS {
             let completed = area.completed();
@@ -109,20 +125,20 @@ impl DeviceReclaim {
                 break;
             }
             // One that has nothing to write would not be made.
-            drop(fs.vol.begin_change()?);
-            fs.checkpoint(cause)?;
+            drop(self.vol.begin_change()?);
+            reclaim.durable.checkpoint(cause)?;
         }
         tracing::warn!("some of what the device has moved is left to the next mount");
         Ok(())
     }
 
     /// Ends the threads, and the session of the device.
-    pub(super) fn end(&self, fs: &Fs) {
+    pub(super) fn end(&self) {
         self.stop();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if !thread.is_current() && thread.join().is_err() {
-                fs.vol.stop(&Error::Defect("a thread that follows the device panicked".into()));
+                self.vol.stop(&Error::Defect("a thread that follows the device panicked".into()));
             }
         }
     }
@@ -150,21 +166,21 @@ impl Drop for Following {
 }
 
 /// Applies what is heard, until the mount ends or nothing can be applied any more.
-fn follow_records(volume: &Weak<Fs>, area: &MigratingArea) {
+fn follow_records(volume: &Weak<Reclaim>, area: &MigratingArea) {
     loop {
         let key = area.event.listen();
         if area.stop.load(SeqCst) {
             return;
         }
-        let Some(fs) = volume.upgrade() else { return };
-        let retry = match fs.apply_records(area) {
+        let Some(reclaim) = volume.upgrade() else { return };
+        let retry = match reclaim.apply_records(area) {
             Ok(()) => None,
-            Err(error) if fs.vol.check_writable().is_err() => {
+            Err(error) if reclaim.vol.check_writable().is_err() => {
                 tracing::debug!(%error, "records of the device are left to the next mount");
                 return;
             }
             Err(damage @ Error::Corrupt(_)) => {
-                fs.vol.stop(&damage);
+                reclaim.vol.stop(&damage);
                 return;
             }
             Err(error) => {
@@ -172,7 +188,7 @@ fn follow_records(volume: &Weak<Fs>, area: &MigratingArea) {
                 Some(RETRY)
             }
         };
-        drop(fs);
+        drop(reclaim);
         match retry {
             None => area.event.wait(key),
             Some(time) => drop(area.event.wait_timeout(key, time)),
@@ -260,23 +276,24 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// What became of the device's records, on a D2FS volume.
-    pub fn migration_stats(&self) -> Option<MigrationStats> {
+impl Reclaim {
+    /// See `Fs::migration_stats`.
+    pub(crate) fn migration_stats(&self) -> Option<MigrationStats> {
         let segments = self.vol.placement.segments()?;
         segments.migrating.as_ref().map(|area| area.stats())
     }
 
     /// Applies what was heard.
     fn apply_records(&self, area: &MigratingArea) -> Result<()> {
+        let Some(device) = self.by_device() else { return Ok(()) };
         let mut unsaid = 0;
         loop {
             let (first, records) = area.next(ahead(area) as usize);
             if records.is_empty() || area.stop.load(SeqCst) {
                 break;
             }
-            if !may_follow(self, area, records.len() as u64) {
-                self.checkpoint(Cause::Backlog)?;
+            if !device.may_follow(area, records.len() as u64) {
+                self.durable.checkpoint(Cause::Backlog)?;
             }
             let owners = self.vol.owners_ahead(&records);
             for ((number, record), owner) in (first..).zip(&records).zip(owners) {
@@ -287,13 +304,13 @@ impl Fs {
             }
             unsaid += records.len() as u64;
             if area.is_littered() || unsaid >= BATCH && area.take_urgency() {
-                self.checkpoint(Cause::Backlog)?;
+                self.durable.checkpoint(Cause::Backlog)?;
                 unsaid = 0;
             }
         }
         // One checkpoint for all that was heard while the last one was made.
         if area.is_littered() || unsaid > 0 && area.take_urgency() {
-            self.checkpoint(Cause::Backlog)?;
+            self.durable.checkpoint(Cause::Backlog)?;
         }
         Ok(())
     }
@@ -348,31 +365,99 @@ fn follow_node(vol: &Volume, from: Lba, to: Lba, owner: Summary) -> Result<bool>
     Ok(true)
 }
 
-/// Whether a change finds room for `blocks` blocks.
-pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
-    let segments = fs.vol.segments();
-    let Some(area) = &segments.migrating else { return true };
-    let take = blocks + fs.admissions.blocks() + dirty(fs);
-    let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
-    // Records that are followed meanwhile change nodes, too.
-    let holds = segments.table.free_sections() >= sections && can_hold(fs, area, take + ahead(area));
-    holds && Owed::of(fs, blocks).fits(area)
-}
-
-/// Whether the device can hold `more` blocks beside valid ones, and dead ones not yet discarded.
-fn can_hold(fs: &Fs, area: &MigratingArea, more: u64) -> bool {
-    area.capacity().checked_sub(area.dead() + more).is_some_and(|room| fs.vol.space.holds_at_most(room))
-}
-
-/// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above it;
-/// so does what the device has refused.
-fn dirty(fs: &Fs) -> u64 {
-    fs.vol.nodes.dirty_count() as u64 + 2 * (fs.dirty_dir_pages() + fs.vol.io.failed.count() as u64)
-}
-
 /// Records that are followed at a time, each of which may change a node.
 fn ahead(area: &MigratingArea) -> u64 {
     AHEAD.min(area.capacity() / AHEAD_SHARE).max(1)
+}
+
+impl Headroom for DeviceReclaim {
+    fn has_room(&self) -> bool {
+        self.has_room_for(0)
+    }
+}
+
+impl DeviceReclaim {
+    /// Whether a change finds room for `blocks` blocks.
+    fn has_room_for(&self, blocks: u64) -> bool {
+        let segments = self.vol.segments();
+        let Some(area) = &segments.migrating else { return true };
+        let take = blocks + self.admissions.blocks() + self.dirty();
+        let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
+        // Records that are followed meanwhile change nodes, too.
+        let holds = segments.table.free_sections() >= sections && self.can_hold(area, take + ahead(area));
+        holds && Owed::of(self, blocks).fits(area)
+    }
+
+    /// Whether the device can hold `more` blocks beside valid ones, and dead ones not yet discarded.
+    fn can_hold(&self, area: &MigratingArea, more: u64) -> bool {
+        area.capacity().checked_sub(area.dead() + more).is_some_and(|room| self.vol.space.holds_at_most(room))
+    }
+
+    /// Blocks that a checkpoint would take now. A page of a directory takes its block, and may change the nodes above
+    /// it; so does what the device has refused.
+    fn dirty(&self) -> u64 {
+        self.vol.nodes.dirty_count() as u64 + 2 * (self.budget.dirty_in_dirs() + self.vol.io.failed.count() as u64)
+    }
+
+    /// Whether the device takes, and can hold, what a checkpoint would write after `records` records.
+    fn may_follow(&self, area: &MigratingArea, records: u64) -> bool {
+        self.can_hold(area, self.dirty() + records + self.admissions.blocks())
+            && Owed::of(self, 0).all() + records <= area.room()
+    }
+
+    /// Makes some room for `blocks` blocks.
+    ///
+    /// # Errors
+    /// `NoSpace`; why a checkpoint failed.
+    pub(super) fn more_room(&self, durable: &Durable, blocks: u64, rounds: &mut u32) -> Result<()> {
+        if *rounds >= HOPELESS_ROUNDS {
+            return Err(Error::NoSpace);
+        }
+        if self.waits_for_writes(blocks) {
+            return Ok(());
+        }
+        let segments = self.vol.segments();
+        let before = progress(segments);
+        let lacks = self.lacks_room(blocks);
+        if lacks {
+            follow(segments);
+            // One that has nothing to write would not be made.
+            drop(self.vol.begin_change()?);
+        }
+        durable.checkpoint(Cause::Needed)?;
+        if self.has_room_for(blocks) {
+            return Ok(());
+        }
+        if !lacks {
+            press(segments);
+        }
+        // Others may take less than they may.
+        self.admissions.wait_for_some();
+        let now = progress(segments);
+        assert!(now.1 >= before.1, "fewer records are applied than before");
+        let gains = now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
+        *rounds = if gains { 0 } else { *rounds + 1 };
+        Ok(())
+    }
+
+    /// Whether the device will take `blocks` blocks when it has those on their way; waits for some of it.
+    fn waits_for_writes(&self, blocks: u64) -> bool {
+        let Some(area) = &self.vol.segments().migrating else { return false };
+        let owed = || Owed::of(self, blocks);
+        let is_too_much = || !owed().fits(area) && owed().landed().fits(area);
+        let waits = is_too_much();
+        if waits && !self.admissions.wait_for_some() {
+            self.vol.io.wait_landing(is_too_much);
+        }
+        waits
+    }
+
+    /// Whether the device would not take `blocks` blocks after a checkpoint either, but for records that this
+    /// completes.
+    fn lacks_room(&self, blocks: u64) -> bool {
+        let area = self.vol.segments().migrating.as_ref();
+        area.is_some_and(|area| !Owed::of(self, blocks).committed().fits(area))
+    }
 }
 
 /// Blocks that the device has to take before the next commit. It takes no more than its room while it has too many
@@ -390,8 +475,13 @@ struct Owed {
 }
 
 impl Owed {
-    fn of(fs: &Fs, blocks: u64) -> Self {
-        Owed { wanted: 2 * blocks, passed: 2 * fs.admissions.blocks(), flying: fs.vol.io.in_flight(), dirty: dirty(fs) }
+    fn of(device: &DeviceReclaim, blocks: u64) -> Self {
+        Owed {
+            wanted: 2 * blocks,
+            passed: 2 * device.admissions.blocks(),
+            flying: device.vol.io.in_flight(),
+            dirty: device.dirty(),
+        }
     }
 
     fn all(self) -> u64 {
@@ -413,70 +503,6 @@ impl Owed {
     fn committed(self) -> Self {
         Owed { dirty: 0, ..self.landed() }
     }
-}
-
-/// Whether the device takes, and can hold, what a checkpoint would write after `records` records.
-fn may_follow(fs: &Fs, area: &MigratingArea, records: u64) -> bool {
-    can_hold(fs, area, dirty(fs) + records + fs.admissions.blocks()) && Owed::of(fs, 0).all() + records <= area.room()
-}
-
-/// Waits until there is room for `blocks` blocks.
-///
-/// # Errors
-/// `NoSpace`; why a checkpoint failed.
-pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
-    let mut rounds = 0;
-    loop {
-        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
-            return Ok(admission);
-        }
-        let _waiting = waiting_for(WaitCause::Room);
-        fs.vol.check_writable()?;
-        if rounds >= HOPELESS_ROUNDS {
-            return Err(Error::NoSpace);
-        }
-        if waits_for_writes(fs, blocks) {
-            continue;
-        }
-        let segments = fs.vol.segments();
-        let before = progress(segments);
-        let lacks = lacks_room(fs, blocks);
-        if lacks {
-            follow(segments);
-            // One that has nothing to write would not be made.
-            drop(fs.vol.begin_change()?);
-        }
-        fs.checkpoint(Cause::Needed)?;
-        if has_room(fs, blocks) {
-            continue;
-        }
-        if !lacks {
-            press(segments);
-        }
-        // Others may take less than they may.
-        fs.admissions.wait_for_some();
-        let now = progress(segments);
-        let gains = now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
-        rounds = if gains { 0 } else { rounds + 1 };
-    }
-}
-
-/// Whether the device will take `blocks` blocks when it has those on their way; waits for some of it.
-fn waits_for_writes(fs: &Fs, blocks: u64) -> bool {
-    let Some(area) = &fs.vol.segments().migrating else { return false };
-    let owed = || Owed::of(fs, blocks);
-    let is_too_much = || !owed().fits(area) && owed().landed().fits(area);
-    let waits = is_too_much();
-    if waits && !fs.admissions.wait_for_some() {
-        fs.vol.io.wait_landing(is_too_much);
-    }
-    waits
-}
-
-/// Whether the device would not take `blocks` blocks after a checkpoint either, but for records that this completes.
-fn lacks_room(fs: &Fs, blocks: u64) -> bool {
-    let area = fs.vol.segments().migrating.as_ref();
-    area.is_some_and(|area| !Owed::of(fs, blocks).committed().fits(area))
 }
 
 /// Waits for a while until all that the device tells has been applied.

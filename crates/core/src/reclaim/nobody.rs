@@ -9,12 +9,15 @@
 //! log that has used up its stretch is told here and nowhere else: everything is made durable, and then the volume
 //! takes no more changes.
 
+use crate::counters::Cause;
+use crate::durable::Durable;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
-use crate::gate::admission::Admission;
-use crate::stats::counters::Cause;
+use crate::files::pages::Budget;
+use crate::gate::Headroom;
+use crate::gate::admission::Admissions;
+use crate::volume::Volume;
 use crate::volume::infinite::{LogRoom, WORN_OUT};
-use steadyfs_rt::{WaitCause, waiting_for};
+use std::sync::Arc;
 
 /// Blocks that are left in each log for the discard log, and for nodes that become dirty in between.
 const SPARE: u64 = 64;
@@ -31,68 +34,83 @@ enum Short {
     Capacity,
 }
 
-/// Whether a change finds room for `blocks` blocks.
-pub(super) fn has_room(fs: &Fs, blocks: u64) -> bool {
-    short(fs, blocks).is_none()
+/// Room where nobody collects: the state of a mounted volume.
+pub(crate) struct NoReclaim {
+    vol: Arc<Volume>,
+    /// Its dirty pages of directories are written by the next checkpoint.
+    budget: Budget,
+    admissions: Arc<Admissions>,
 }
 
-fn short(fs: &Fs, blocks: u64) -> Option<Short> {
-    // Every change asks: dirty nodes are added up only where an estimate does not suffice.
-    short_for(fs, blocks, fs.vol.nodes.dirty_at_most())?;
-    short_for(fs, blocks, fs.vol.nodes.dirty_count())
-}
-
-fn short_for(fs: &Fs, blocks: u64, dirty_nodes: usize) -> Option<Short> {
-    let LogRoom { before_limit, before_end, dead, capacity } = fs.vol.placement.room()?;
-    // A page of a directory takes its block, and may change the nodes above it.
-    let dirty = dirty_nodes as u64 + 2 * fs.dirty_dir_pages();
-    // What the device has refused may have to move.
-    let refused = fs.vol.io.failed.count() as u64;
-    let take = blocks + fs.admissions.blocks() + dirty + refused;
-    let log = take + SPARE + dead / 128;
-    let room = capacity.checked_sub(dead + take);
-    match () {
-        () if before_end < log => Some(Short::Log),
-        () if before_limit < log => Some(Short::Limit),
-        () if !room.is_some_and(|room| fs.vol.space.holds_at_most(room)) => Some(Short::Capacity),
-        () => None,
+impl Headroom for NoReclaim {
+    fn has_room(&self) -> bool {
+        self.short(0).is_none()
     }
 }
 
-/// Waits until there is room for `blocks` blocks.
-///
-/// # Errors
-/// `NoSpace`; that a log is used up; why a checkpoint failed.
-pub(super) fn admit(fs: &Fs, blocks: u64) -> Result<Admission<'_>> {
-    let mut rounds = 0;
-    loop {
-        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || has_room(fs, 0)) {
-            return Ok(admission);
+impl NoReclaim {
+    pub(super) fn new(vol: &Arc<Volume>, budget: &Budget) -> Self {
+        NoReclaim { vol: Arc::clone(vol), budget: budget.clone(), admissions: Arc::new(Admissions::new(None)) }
+    }
+
+    /// Changes that have passed the gate.
+    pub(super) fn admissions(&self) -> &Arc<Admissions> {
+        &self.admissions
+    }
+
+    /// The shortage in the way of a change that takes `blocks` blocks.
+    fn short(&self, blocks: u64) -> Option<Short> {
+        // Every change asks: dirty nodes are added up only where an estimate does not suffice.
+        self.short_for(blocks, self.vol.nodes.dirty_at_most())?;
+        self.short_for(blocks, self.vol.nodes.dirty_count())
+    }
+
+    fn short_for(&self, blocks: u64, dirty_nodes: usize) -> Option<Short> {
+        let LogRoom { before_limit, before_end, dead, capacity } = self.vol.placement.room()?;
+        // A page of a directory takes its block, and may change the nodes above it.
+        let dirty = dirty_nodes as u64 + 2 * self.budget.dirty_in_dirs();
+        // What the device has refused may have to move.
+        let refused = self.vol.io.failed.count() as u64;
+        let take = blocks + self.admissions.blocks() + dirty + refused;
+        let log = take + SPARE + dead / 128;
+        let room = capacity.checked_sub(dead + take);
+        match () {
+            () if before_end < log => Some(Short::Log),
+            () if before_limit < log => Some(Short::Limit),
+            () if !room.is_some_and(|room| self.vol.space.holds_at_most(room)) => Some(Short::Capacity),
+            () => None,
         }
-        let _waiting = waiting_for(WaitCause::Room);
-        fs.vol.check_writable()?;
-        match short(fs, blocks) {
-            None => continue,
-            Some(Short::Log) if rounds > 0 => {
+    }
+
+    /// Makes some room for `blocks` blocks.
+    ///
+    /// # Errors
+    /// `NoSpace`; that a log is used up; why a checkpoint failed.
+    pub(super) fn more_room(&self, durable: &Durable, blocks: u64, rounds: &mut u32) -> Result<()> {
+        match self.short(blocks) {
+            None => return Ok(()),
+            Some(Short::Log) if *rounds > 0 => {
                 tracing::error!(reason = WORN_OUT, "the volume stops taking changes");
-                fs.vol.close(WORN_OUT);
+                self.vol.close(WORN_OUT);
                 return Err(Error::ReadOnly(WORN_OUT.to_owned()));
             }
-            Some(_) if rounds >= MOST_ROUNDS => return Err(Error::NoSpace),
+            Some(_) if *rounds >= MOST_ROUNDS => return Err(Error::NoSpace),
             Some(_) => {}
         }
-        rounds += 1;
-        fs.checkpoint(Cause::Needed)?;
-        while fs.vol.placement.has_queued_discards()
-            && fs.vol.placement.discard_some(|| fs.vol.check_writable().is_ok()) > 0
+        *rounds += 1;
+        assert!(*rounds <= MOST_ROUNDS, "a change asks for {rounds} checkpoints");
+        durable.checkpoint(Cause::Needed)?;
+        while self.vol.placement.has_queued_discards()
+            && self.vol.placement.discard_some(|| self.vol.check_writable().is_ok()) > 0
         {}
         // The discarder may be at work on the rest.
-        if let Some(under_way) = fs.vol.placement.discards_under_way() {
+        if let Some(under_way) = self.vol.placement.discards_under_way() {
             under_way.wait_zero();
         }
-        if !has_room(fs, blocks) {
+        if self.short(blocks).is_some() {
             // Others may take less than they may, or be at work on discards.
-            fs.admissions.wait_for_some();
+            self.admissions.wait_for_some();
         }
+        Ok(())
     }
 }

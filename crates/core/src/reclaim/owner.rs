@@ -5,9 +5,9 @@
 use super::live::{Asking, Live};
 use super::report::Skipped;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
 use crate::files::mapping::way::{LeafOrGap, addressing};
-use crate::fs::Fs;
 use crate::gate::protect::{PageHold, Work};
 use crate::options::techniques::GcBuffer;
 use crate::volume::Volume;
@@ -39,14 +39,14 @@ impl Owner {
     /// The owner of these blocks, and those of them that it refers to at this moment; `None` if it is gone. The others
     /// are counted. The checkpoint lock is held shared.
     pub(super) fn find(
-        fs: &Fs,
+        files: &Files,
         seg: SegNo,
         nid: Nid,
         blocks: &[Live],
         asking: Asking,
         skipped: &mut Skipped,
     ) -> Result<Option<(Self, Vec<Live>)>> {
-        let vol = &fs.vol;
+        let vol = &files.vol;
         let node = match vol.node(nid) {
             Ok(node) => node,
             Err(Error::NotFound) => {
@@ -71,15 +71,15 @@ impl Owner {
         let footer = NodeBlock::view(guard.bytes()).footer;
         drop(guard);
         let mut owner = Owner { node, ino: footer.ino(), asked: None, cached: None, first: PageIndex(0) };
-        let through_cache = fs.options.gc.buffer == GcBuffer::Cache;
-        let Some(file) = fs.regular_file(owner.ino, through_cache)? else { return Ok(Some((owner, live))) };
+        let through_cache = files.options.gc.buffer == GcBuffer::Cache;
+        let Some(file) = files.regular_file(owner.ino, through_cache)? else { return Ok(Some((owner, live))) };
         let (addressing, plain) = file.read(|raw| {
             let plain = raw.flags() & flags::COMPR == 0 && raw.advise() & advise::ENCRYPT == 0;
             addressing(raw, vol.sb.features()).map(|addressing| (addressing, plain))
         })??;
         let Some(first) = addressing.first_page(footer.ofs()) else { return Ok(Some((owner, live))) };
         owner.first = first;
-        if through_cache && plain && fs.vol.is_leaf(&file, first, &owner.node)? {
+        if through_cache && plain && files.vol.is_leaf(&file, first, &owner.node)? {
             owner.cached = Some(Arc::clone(&file));
         }
         owner.asked = (asking == Asking::Yes).then_some(file);
@@ -108,7 +108,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// The regular file with this number, if it is in memory or to be loaded.
     fn regular_file(&self, ino: Ino, load: bool) -> Result<Option<Arc<Inode>>> {
         let found = match self.inodes.peek(ino) {

@@ -5,25 +5,22 @@
 //! locks that are held for moments. Its serialised form stays below 64 KiB, the most that the value of an extended
 //! attribute can be. So does that of a map of [`MAP_CELLS`] cells.
 
-pub(crate) mod activity;
-pub(crate) mod counters;
 mod map;
 mod sample;
-pub(crate) mod serving;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use activity::{CollectorStats, CollectorsNow, Doing};
-pub use counters::Cause;
+pub use crate::counters::Cause;
+pub use crate::fs::serving::{MOST_SLOW, SLOW, Serving, ServingStats, SlowRequest};
+pub use crate::reclaim::activity::{CollectorStats, CollectorsNow, Doing};
 pub use map::{Cell, SegmentMap, VALIDITY_CLASSES};
 pub use sample::Sample;
-pub use serving::{MOST_SLOW, SLOW, Serving, ServingStats, SlowRequest};
 pub use table::{Kind, Part, Read, STATISTICS, Statistic};
 
 use crate::durable::checkpoint::CheckpointStats;
-use crate::durable::journal::JournalStats;
 use crate::durable::sync::SyncStats;
+use crate::files::noted::journal::JournalStats;
 use crate::files::orphans::OrphanStats;
 use crate::files::pages::CacheStats;
 use crate::fs::Fs;
@@ -244,8 +241,8 @@ impl Fs {
     pub fn stats(&self) -> VolumeStats {
         let space = self.statfs();
         let counts = self.vol.space.counts();
-        let (written_bytes, read_bytes) = self.traffic.bytes();
-        let mut collectors = self.collectors_now();
+        let (written_bytes, read_bytes) = self.files.traffic.bytes();
+        let mut collectors = self.reclaim.collectors_now();
         collectors.each.truncate(MOST_LISTED);
         VolumeStats {
             mounted_us: micros::of(self.vol.clock.mounted().elapsed()),

@@ -121,8 +121,8 @@ impl Change<'_> {
         keeps
     }
 
-    /// Has data that is placed from now on submitted together, as far as it lies side by side; by way of `Fs::gather`,
-    /// which says where that may be. Nothing changes if the device writes in the call that submits.
+    /// Has data that is placed from now on submitted together, as far as it lies side by side; by way of
+    /// `Files::gather`, which says where that may be. Nothing changes if the device writes in the call that submits.
     pub(crate) fn gather(&self) {
         if !self.vol.io.is_synchronous() {
             self.begin_owing(Own::Gathered(Gathered::default()));
@@ -200,12 +200,6 @@ impl Change<'_> {
             }
         }
     }
-
-    /// Ends the change. Of what was gathered the caller owes to the device what is left, and must wait for nobody
-    /// before.
-    pub(crate) fn into_gathered(self) -> Vec<Request> {
-        self.take_gathered()
-    }
 }
 
 impl Drop for Change<'_> {
@@ -262,7 +256,7 @@ impl Volume {
         self.sb.layout()
     }
 
-    /// Takes the checkpoint lock shared. Make room first (`Fs::change` does both).
+    /// Takes the checkpoint lock shared. Make room first (`Gate::begin` does both).
     pub(crate) fn begin_change(&self) -> Result<Change<'_>> {
         self.check_writable()?;
         let guard = self.cp.try_share().unwrap_or_else(|| {
@@ -315,6 +309,12 @@ impl Volume {
             Some(End::ShutDown) => Err(Error::ShutDown),
             None => Err(Error::ReadOnly(String::new())),
         }
+    }
+
+    /// An error if no change can begin now, whatever is free.
+    pub(crate) fn check_room_for_changes(&self) -> Result<()> {
+        self.check_writable()?;
+        self.io.failed.check_room()
     }
 
     /// An error if the volume stopped after a fault, or was shut down, so that nothing can be made durable. A volume

@@ -24,11 +24,11 @@ mod snapshot;
 pub(crate) mod state;
 
 pub use state::CheckpointStats;
-pub(crate) use state::{Checkpoints, Committed};
+pub(crate) use state::Committed;
 
+use crate::counters::Cause;
+use crate::durable::Durable;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
-use crate::stats::counters::Cause;
 use crate::volume::nodes::dirt::Forgotten;
 use crate::volume::{Change, Volume};
 use snapshot::Snapshot;
@@ -50,20 +50,20 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Durable {
     /// Makes every change so far durable, by a checkpoint that freezes after this call.
     pub(crate) fn sync_checkpoint(&self) -> Result<()> {
         self.checkpoint(Cause::Sync)
     }
 
-    /// As [`Fs::sync_checkpoint`]; [`Cause::Unmount`] marks the volume as cleanly unmounted, the others are only
+    /// As [`Durable::sync_checkpoint`]; [`Cause::Unmount`] marks the volume as cleanly unmounted, the others are only
     /// counted.
     pub(crate) fn checkpoint(&self, cause: Cause) -> Result<()> {
         let unmount = cause == Cause::Unmount;
         self.vol.check_writable()?;
-        let seen = self.checkpoints.frozen.load(SeqCst);
+        let seen = self.checkpoints.freezes.frozen.load(SeqCst);
         let mut committed = self.checkpoints.hold();
-        if self.checkpoints.done.load(SeqCst) > seen && !unmount {
+        if self.checkpoints.freezes.done.load(SeqCst) > seen && !unmount {
             return Ok(()); // one that froze after our call has committed while we waited for the lock
         }
         if !unmount && !self.checkpoints.has_changes(&self.vol) {
@@ -73,7 +73,7 @@ impl Fs {
         let began = steadyfs_rt::now();
         self.checkpoint_locked(&mut committed, unmount).inspect_err(|e| self.vol.checkpoint_failed(e))?;
         assert!(
-            self.checkpoints.done.load(SeqCst) > seen,
+            self.checkpoints.freezes.done.load(SeqCst) > seen,
             "a checkpoint has committed that froze before the call for it"
         );
         self.checkpoints.times.note(cause, began.elapsed());
@@ -100,7 +100,7 @@ impl Fs {
             if self.vol.nodes.dirty_count() < SETTLE_NODES {
                 return Ok(());
             }
-            self.flush_dirty_dirs(|| self.vol.begin_change())?;
+            self.files.flush_dirty_dirs(|| self.vol.begin_change())?;
             let change = self.vol.begin_change()?;
             self.vol.write_dirty_nodes(&change, self.checkpoints.stamp())?;
         }
@@ -112,13 +112,13 @@ impl Fs {
         assert!(committed.undecided.is_none(), "a checkpoint freezes before it is known what became of the last one");
         let frozen = self.vol.freeze()?;
         let began = steadyfs_rt::now();
-        let before = self.checkpoints.frozen.fetch_add(1, SeqCst);
-        assert!(before >= self.checkpoints.done.load(SeqCst), "a checkpoint committed that never froze");
+        let before = self.checkpoints.freezes.frozen.fetch_add(1, SeqCst);
+        assert!(before >= self.checkpoints.freezes.done.load(SeqCst), "a checkpoint committed that never froze");
         let forgotten = self.write_everything_dirty(&frozen)?;
         self.drop_failed_garbage(&frozen);
         // What breaks of the chain up to here is in the snapshot.
-        let number = self.checkpoints.frozen.load(SeqCst);
-        let snapshot = Snapshot::take(&self.vol, &self.orphans, committed, unmount, number)?;
+        let number = self.checkpoints.freezes.frozen.load(SeqCst);
+        let snapshot = Snapshot::take(&self.vol, &self.files.orphans, committed, unmount, number)?;
         let (chain, changes) = (self.vol.placement.chain_position(), self.vol.changes());
         let earlier = self.checkpoints.chain_began.swap(chain, SeqCst);
         assert!(earlier <= chain, "the chain went back from block {earlier} to {chain}");
@@ -128,27 +128,27 @@ impl Fs {
         let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.checkpoints.freeze_max_ns.fetch_max(ns, SeqCst);
         drop(forgotten);
-        self.journal.drop_absorbed();
+        self.files.journal.drop_absorbed();
         Ok(snapshot)
     }
 
     /// Submits dirty directory pages and nodes until none is left; with the volume frozen nobody makes new ones.
     fn write_everything_dirty(&self, frozen: &Change<'_>) -> Result<Forgotten> {
         assert!(frozen.is_frozen(), "what is dirty is written while others change the volume");
-        let failures = self.budget.failures();
-        self.flush_dirty_dirs_frozen(frozen)?;
+        let failures = self.files.budget.failures();
+        self.files.flush_dirty_dirs_frozen(frozen)?;
         self.vol.write_dirty_nodes(frozen, self.checkpoints.stamp())?;
         self.vol.placement.nodes_written();
         // What fsync remembers is about the chain that ends here; none can go on before the commit.
-        self.since.forget(frozen);
-        self.journal.absorb(frozen, &self.vol.io.planted);
+        self.files.since.forget(frozen);
+        self.files.journal.absorb(frozen, &self.vol.io.planted);
         self.vol.space.begin_epoch();
         let forgotten = self.vol.nodes.dirt.forget();
         // A page that the device refused is dirty again, to be written elsewhere; what the checkpoint refers to is kept
         // and tried once more. In this order: a write that ends now is noted as refused before its pages are dirty, and
         // one that ended just before we began may make them so after.
-        let clean = self.dirty_dir_pages() == 0;
-        let refused = self.budget.failures() != failures || self.vol.io.failed.count() > 0;
+        let clean = self.files.dirty_dir_pages() == 0;
+        let refused = self.files.budget.failures() != failures || self.vol.io.failed.count() > 0;
         match forgotten {
             Some(forgotten) if clean || refused => Ok(forgotten),
             _ => Err(Error::corrupt("something stayed dirty under the exclusive checkpoint lock")),
@@ -171,12 +171,12 @@ impl Fs {
         let stamp = snapshot.checkpoint.header().footer_version();
         let earlier = self.checkpoints.stamp.swap(stamp, SeqCst);
         assert!(earlier != stamp, "nodes of two checkpoints carry one stamp");
-        let earlier = self.checkpoints.done.swap(snapshot.number, SeqCst);
+        let earlier = self.checkpoints.freezes.done.swap(snapshot.number, SeqCst);
         assert!(earlier < snapshot.number, "checkpoint {} commits after {earlier}", snapshot.number);
         *committed = Committed::new(snapshot.checkpoint.clone(), snapshot.pack);
         self.vol.nids.release(&snapshot.held_nids);
         self.vol.placement.committed(&snapshot.placement);
-        self.reclaim.announce_room();
+        self.files.gate.announce_room();
         Ok(())
     }
 
@@ -188,13 +188,13 @@ impl Fs {
         self.checkpoints.changes_at_freeze.store(u64::MAX, SeqCst);
     }
 
-    /// The last committed checkpoint's header (waits for one in progress).
-    pub fn committed_checkpoint(&self) -> Checkpoint {
+    /// See `Fs::committed_checkpoint`.
+    pub(crate) fn committed_checkpoint(&self) -> Checkpoint {
         self.checkpoints.committed.lock().checkpoint.clone()
     }
 
-    /// Counters of checkpoints since the mount.
-    pub fn checkpoint_stats(&self) -> CheckpointStats {
+    /// See `Fs::checkpoint_stats`.
+    pub(crate) fn checkpoint_stats(&self) -> CheckpointStats {
         self.checkpoints.stats(&self.vol)
     }
 }

@@ -2,12 +2,14 @@
 //! of both.
 
 use super::snapshot::Snapshot;
+use crate::counters::CheckpointTimes;
+use crate::gate::freezes::Freezes;
 use crate::locks;
-use crate::stats::counters::CheckpointTimes;
 use crate::volume::Volume;
 use crate::waits::{Histogram, WaitStats, micros};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_format::Pack;
@@ -22,9 +24,7 @@ const CHAIN_LIMIT: u64 = 16 * 1024;
 pub(crate) struct Checkpoints {
     /// The last committed checkpoint; locked for as long as the next one is made.
     pub(super) committed: Mutex<Committed>,
-    /// Snapshots taken, and the number of the last one that committed.
-    pub(super) frozen: AtomicU64,
-    pub(super) done: AtomicU64,
+    pub(super) freezes: Arc<Freezes>,
     /// How often the chain broke.
     breaks: AtomicU64,
     /// Version word that node footers carry: version | checksum << 32.
@@ -82,12 +82,11 @@ pub struct CheckpointStats {
 
 impl Checkpoints {
     /// The state after loading a checkpoint.
-    pub(crate) fn new(committed: Committed) -> Self {
+    pub(crate) fn new(committed: Committed, freezes: Arc<Freezes>) -> Self {
         let stamp = committed.checkpoint.header().footer_version();
         Checkpoints {
             committed: Mutex::new(&locks::CHECKPOINT, committed),
-            frozen: AtomicU64::new(0),
-            done: AtomicU64::new(0),
+            freezes,
             breaks: AtomicU64::new(0),
             stamp: AtomicU64::new(stamp),
             key: AtomicU64::new(0),
@@ -105,10 +104,9 @@ impl Checkpoints {
         self.undecided.load(SeqCst)
     }
 
-    /// Snapshots taken, and the number of the last one that committed. With the checkpoint lock held shared the first
-    /// stands still; while they differ no fsync may write a node.
+    /// See [`Freezes::progress`].
     pub(crate) fn progress(&self) -> (u64, u64) {
-        (self.frozen.load(SeqCst), self.done.load(SeqCst))
+        self.freezes.progress()
     }
 
     /// Nodes of the chain may be missing: no fsync extends it before a checkpoint has committed. As if one had frozen
@@ -118,7 +116,7 @@ impl Checkpoints {
     /// [`Checkpoints::breaks`].
     pub(crate) fn break_chain(&self) {
         // In this order: who reads the new number of breaks, and then the progress, finds that no node may be written.
-        self.frozen.fetch_add(1, SeqCst);
+        self.freezes.frozen.fetch_add(1, SeqCst);
         let earlier = self.breaks.fetch_add(1, SeqCst);
         let (frozen, _) = self.progress();
         assert!(frozen > earlier, "the chain broke {earlier} times before, and only {frozen} freezes are counted");
@@ -183,7 +181,7 @@ impl Checkpoints {
     pub(crate) fn stats(&self, vol: &Volume) -> CheckpointStats {
         let (time, last, causes) = self.times.read();
         CheckpointStats {
-            committed: self.done.load(SeqCst),
+            committed: self.freezes.done.load(SeqCst),
             causes,
             time,
             last,

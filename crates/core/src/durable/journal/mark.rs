@@ -4,18 +4,20 @@
 //! last checkpoint has committed and no fsync came after that.
 
 use crate::canary::Canary;
+use crate::durable::Durable;
 use crate::error::Result;
-use crate::fs::Fs;
 use crate::raw::Superblocks;
 use steadyfs_format::records::VERSION_KEY;
 
-impl Fs {
+impl Durable {
     /// Makes the superblock that of a volume with a journal, or of a stock one, as the mount's options say. Nothing has
     /// been promised yet, and a checkpoint of this mount is in force.
     pub(crate) fn mark_journal(&self, superblocks: &Superblocks) -> Result<()> {
-        let marked = self.journal.is_on() && !self.vol.io.planted.is(Canary::MarkForgotten);
+        let marked = self.files.journal.is_on() && !self.vol.io.planted.is(Canary::MarkForgotten);
+        let (_, done) = self.checkpoints.progress();
+        assert!(done > 0, "the superblock is marked before a checkpoint of this mount is in force");
         superblocks.mark_journal(self.vol.io.device(), marked)?;
-        if self.journal.is_on() {
+        if self.files.journal.is_on() {
             self.checkpoints.set_key(VERSION_KEY);
         }
         Ok(())
@@ -24,7 +26,7 @@ impl Fs {
     /// Ends the mount after its last checkpoint, and makes the superblock a stock one again, unless somebody has synced
     /// something since: then the next mount replays it.
     pub(crate) fn unmark_journal(&self) -> Result<()> {
-        if !self.journal.is_on() {
+        if !self.files.journal.is_on() {
             return Ok(());
         }
         // A thread that has a place in the chain by then is seen, and nobody gets one later.
@@ -42,8 +44,8 @@ impl Fs {
 
 #[cfg(test)]
 mod tests {
+    use crate::counters::Cause;
     use crate::durable::tests::journaled;
-    use crate::stats::counters::Cause;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
 
@@ -54,10 +56,10 @@ mod tests {
         let root = fs.root().unwrap();
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         fs.create(&root, b"before", &new).unwrap();
-        fs.checkpoint(Cause::Unmount).unwrap();
+        fs.durable.checkpoint(Cause::Unmount).unwrap();
         fs.create(&root, b"behind", &new).unwrap();
         fs.fsync(&root, false).unwrap();
-        fs.unmark_journal().unwrap();
+        fs.durable.unmark_journal().unwrap();
         assert!(fs.create(&root, b"late", &new).is_err(), "the mount is over");
         let next = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
         let root = next.root().unwrap();

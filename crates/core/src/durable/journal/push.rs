@@ -4,11 +4,11 @@
 //! another one seals what it needs makes no batch of its own (group commit, as forces of one sequence in XFS). The
 //! blocks are dead from birth: nothing but the chain refers to them, and the next checkpoint ends it.
 
-use super::JournalEpoch;
 use crate::canary::Canary;
+use crate::durable::Durable;
 use crate::error::Result;
+use crate::files::noted::journal::JournalEpoch;
 use crate::files::noted::logged::Logged;
-use crate::fs::Fs;
 use crate::volume::nodes::write::Batch;
 use crate::volume::{Change, Volume};
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +66,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Durable {
     /// Gives everything that was noted places in the warm-node log; the blocks come into `out`, and are owed to the
     /// device. The file to be synced is locked, so that nothing more of it is noted. The last block says that it relies
     /// on `contents`.
@@ -79,21 +79,21 @@ impl Fs {
         contents: &[ContentsSum],
         out: &mut Batch<'_>,
     ) -> Result<Pushed> {
-        let sequence = || self.journal.lists.as_ref().map_or(0, CommitLists::sequence);
+        let sequence = || self.files.journal.lists.as_ref().map_or(0, CommitLists::sequence);
         let wanted = sequence();
-        let mut epoch = self.journal.epoch.lock();
-        if self.journal.is_lost() || self.journal.waiting() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
+        let mut epoch = self.files.journal.epoch.lock();
+        if self.files.journal.is_lost() || self.files.journal.waiting() / batch::PAYLOAD as u64 >= MOST_BLOCKS {
             return Ok(Pushed::Not);
         }
         // What others note meanwhile is theirs: a batch that was sealed behind the call has all that this one needs.
         let has_places = sequence() > wanted;
-        let sealed = self.journal.lists.as_ref().filter(|_| !has_places).and_then(CommitLists::seal);
+        let sealed = self.files.journal.lists.as_ref().filter(|_| !has_places).and_then(CommitLists::seal);
         let records = sealed.map_or_else(Vec::new, |sealed| self.vol.records_of(sealed, &mut epoch));
         if records.is_empty() && contents.is_empty() {
             return Ok(Pushed::Placed);
         }
-        if epoch.deaths > self.journal.most_deaths && !steadyfs_rt::mutated("deaths-are-bounded") {
-            self.journal.lose();
+        if epoch.deaths > self.files.journal.most_deaths && !steadyfs_rt::mutated("deaths-are-bounded") {
+            self.files.journal.lose();
             return Ok(Pushed::Not);
         }
         let seed = self.vol.sb.inode_checksum_seed();
@@ -107,11 +107,12 @@ impl Fs {
         epoch.sequence += 1;
         blocks.extend(batch::encode_with(epoch.sequence, seed, last, contents));
         assert!(!blocks.is_empty(), "a batch of records has blocks");
-        assert!(epoch.deaths <= self.journal.most_deaths, "recovery could not list the inodes without names");
+        assert!(epoch.deaths <= self.files.journal.most_deaths, "recovery could not list the inodes without names");
+        assert!(epoch.sequence > 0, "batches are numbered from 1");
         charge_n(Cost::PageCopy, blocks.len() as u64);
         charge_n(Cost::Checksum, blocks.len() as u64);
-        self.journal.placed.fetch_add((blocks.len() * BLOCK_SIZE) as u64, Relaxed);
-        let counters = &self.journal.counters;
+        self.files.journal.placed.fetch_add((blocks.len() * BLOCK_SIZE) as u64, Relaxed);
+        let counters = &self.files.journal.counters;
         counters.batches.fetch_add(1, Relaxed);
         counters.blocks.fetch_add(blocks.len() as u64, Relaxed);
         counters.records.fetch_add(records.len() as u64, Relaxed);
@@ -124,7 +125,7 @@ impl Fs {
                     if !steadyfs_rt::mutated("batch-without-a-place-breaks-the-chain") {
                         self.checkpoints.break_chain();
                     }
-                    self.journal.lose();
+                    self.files.journal.lose();
                     return Ok(Pushed::Not);
                 }
             };
@@ -139,6 +140,7 @@ impl Fs {
 mod tests {
     use super::*;
     use crate::durable::tests::journaled;
+    use crate::fs::Fs;
     use crate::mkfs::{self, MkfsOptions};
     use crate::{MountOptions, NewInode};
     use std::sync::Arc;
@@ -164,7 +166,7 @@ mod tests {
             let (synced, noted) = ([dir("a"), dir("b")], dir("c"));
             fs.sync().unwrap();
             let file = NewInode { mode: 0o100_644, ..NewInode::default() };
-            let turn = fs.journal.epoch.lock();
+            let turn = fs.files.journal.epoch.lock();
             let syncers = synced.map(|dir| {
                 let (fs, file) = (Arc::clone(&fs), file.clone());
                 spawn("syncer", move || {
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn a_batch_that_finds_no_place_leaves_its_names_to_a_checkpoint() {
         without_a_place(|fs| fs.fsync(&fs.root().unwrap(), false), "fsync");
-        without_a_place(Fs::commit_journal, "journal");
+        without_a_place(|fs| fs.durable.commit_journal(), "journal");
     }
 
     /// `commit` finds such a batch, and makes a checkpoint for this cause.
@@ -213,20 +215,20 @@ mod tests {
             fs.create(&root, &name(number), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
         }
         let table = &fs.vol.segments().table;
-        let (change, before) = (fs.vol.begin_change().unwrap(), fs.checkpoints.breaks());
+        let (change, before) = (fs.vol.begin_change().unwrap(), fs.durable.checkpoints.breaks());
         let taken: Vec<SecNo> = std::iter::from_fn(|| table.take_free_section(SecNo::new(0))).collect();
         let mut out = Batch::new(&fs.vol, fs.vol.io.enter_chain());
-        let pushed = fs.push_journal(&change, &[], &mut out).unwrap();
+        let pushed = fs.durable.push_journal(&change, &[], &mut out).unwrap();
         out.submit();
         drop(change);
         let blocks = fs.journal_stats().blocks;
         assert_eq!(pushed, Pushed::Not, "a batch of {blocks} blocks found places");
-        assert!(fs.checkpoints.breaks() > before && fs.journal.is_lost(), "the next batch would count");
+        assert!(fs.durable.checkpoints.breaks() > before && fs.files.journal.is_lost(), "the next batch would count");
         taken.into_iter().for_each(|section| table.put_free_section_back(section));
         let checkpoints = fs.checkpoint_stats().causes[cause];
         commit(&fs).unwrap();
         assert_eq!(fs.checkpoint_stats().causes[cause], checkpoints + 1, "the batch was never whole");
-        assert!(!fs.journal.is_lost(), "the checkpoint has it");
+        assert!(!fs.files.journal.is_lost(), "the checkpoint has it");
         let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
         let again = crashed.root().unwrap();
         (0..FILES).for_each(|number| drop(crashed.lookup(&again, &name(number)).unwrap()));
@@ -245,9 +247,9 @@ mod tests {
             fs.fsync(&root, false).unwrap();
             fs.checkpoint_stats().causes["fsync"]
         };
-        fs.journal.epoch.lock().deaths = fs.journal.most_deaths - 1;
+        fs.files.journal.epoch.lock().deaths = fs.files.journal.most_deaths - 1;
         assert_eq!(unlink(b"one"), 0, "it can list this one");
         assert_eq!(unlink(b"two"), 1, "and no more");
-        assert_eq!(fs.journal.epoch.lock().deaths, 0, "the checkpoint lists them");
+        assert_eq!(fs.files.journal.epoch.lock().deaths, 0, "the checkpoint lists them");
     }
 }

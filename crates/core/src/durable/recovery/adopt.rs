@@ -4,7 +4,7 @@
 //! Kept true: a block has one owner, so a slot that had the block before becomes a hole.
 
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::files::Files;
 use crate::volume::nodes::slots;
 use crate::volume::placement::Adopted;
 use steadyfs_format::block::BlockView;
@@ -15,14 +15,14 @@ use steadyfs_format::{Lba, Slot};
 
 /// The blocks that were adopted.
 pub(super) struct Adoption<'a> {
-    fs: &'a Fs,
+    files: &'a Files,
     adopted: Adopted,
     blocks: u64,
 }
 
 impl<'a> Adoption<'a> {
-    pub(super) fn new(fs: &'a Fs) -> Self {
-        Adoption { fs, adopted: Adopted::default(), blocks: 0 }
+    pub(super) fn new(files: &'a Files) -> Self {
+        Adoption { files, adopted: Adopted::default(), blocks: 0 }
     }
 
     /// Makes a block valid, and its owner the given one. Takes it from the slot that has it now, if any.
@@ -30,7 +30,7 @@ impl<'a> Adoption<'a> {
     /// # Errors
     /// Damage: the block is outside the main area, in a segment that holds nodes, or belongs to what is no file.
     pub(super) fn adopt(&mut self, lba: Lba, owner: Summary) -> Result<()> {
-        let placement = &self.fs.vol.placement;
+        let placement = &self.files.vol.placement;
         if let Some(owner) = placement.owner(&mut self.adopted, lba)?
             && !steadyfs_rt::mutated("a-block-has-one-owner")
         {
@@ -44,13 +44,13 @@ impl<'a> Adoption<'a> {
 
     /// Makes the slot that a valid block belongs to a hole.
     fn take_from(&self, owner: Summary, lba: Lba) -> Result<()> {
-        let vol = &self.fs.vol;
+        let vol = &self.files.vol;
         let stray = || Error::corrupt(format!("block {lba} is in use, but not by node {}", owner.nid));
         let info = vol.nat.get(&vol.io, owner.nid)?;
         if info.addr == Slot::Hole || info.version != owner.version {
             return Err(stray());
         }
-        let inode = self.fs.inode(info.ino)?;
+        let inode = self.files.inode(info.ino)?;
         if inode.kind() != FileType::Regular {
             return Err(Error::corrupt(format!("block {lba} belongs to inode {}, which is no regular file", info.ino)));
         }
@@ -67,7 +67,7 @@ impl<'a> Adoption<'a> {
         }
         vol.invalidate(Slot::At(lba))?;
         vol.space.release_blocks(1);
-        self.fs.vol.add_blocks(&inode.inode, -1)
+        self.files.vol.add_blocks(&inode.inode, -1)
     }
 
     /// Blocks that were made valid so far.
@@ -77,6 +77,6 @@ impl<'a> Adoption<'a> {
 
     /// Starts writing the summaries; the next checkpoint waits for them.
     pub(super) fn write_summaries(&self) {
-        self.fs.vol.placement.write_adopted(&self.adopted);
+        self.files.vol.placement.write_adopted(&self.adopted);
     }
 }

@@ -32,15 +32,15 @@ impl Recovery<'_> {
         bare.set_inline_flags(raw.inline_flags() & (inline::XATTR | inline::EXTRA_ATTR));
         bare.footer = NodeFooter::new(ino.nid(), ino, NodeOfs::INODE, true);
         let bare = bare.clone();
-        let node = self.fs.vol.new_inode_node_at(ino, true)?;
-        let inode = self.fs.inodes.insert_new(&self.fs.budget, node, FileType::Regular);
-        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| *raw = bare)?;
+        let node = self.files.vol.new_inode_node_at(ino, true)?;
+        let inode = self.files.inodes.insert_new(&self.files.budget, node, FileType::Regular);
+        self.files.vol.edit_inode(self.change, &inode.inode, |raw| *raw = bare)?;
         Ok(inode)
     }
 
     /// Refuses inode blocks that fsync does not write. Returns the shape.
     fn check(&self, ino: Ino, raw: &RawInode) -> Result<InodeShape> {
-        let shape = raw.validate(self.fs.vol.sb.features())?;
+        let shape = raw.validate(self.files.vol.sb.features())?;
         if raw.file_type() != Some(FileType::Regular) {
             return Err(Error::corrupt(format!(
                 "inode {ino} was fsynced with mode {:o}, no regular file's",
@@ -57,11 +57,11 @@ impl Recovery<'_> {
     pub(super) fn apply_inode(&self, inode: &InodeRef, raw: &RawInode) -> Result<()> {
         let ino = inode.ino();
         let shape = self.check(ino, raw)?;
-        let features = self.fs.vol.sb.features();
+        let features = self.files.vol.sb.features();
         if inode.kind() != FileType::Regular || inode.inode.read(|ours| ours.shape(features))?? != shape {
             return Err(Error::corrupt(format!("inode {ino} was fsynced as another kind of inode")));
         }
-        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
+        self.files.vol.edit_inode(self.change, &inode.inode, |ours| {
             ours.set_mode(raw.mode());
             ours.set_uid(raw.uid());
             ours.set_gid(raw.gid());
@@ -86,7 +86,7 @@ impl Recovery<'_> {
             self.leave_inline_data(inode)?;
             return Ok(false);
         }
-        let shape = raw.shape(self.fs.vol.sb.features())?;
+        let shape = raw.shape(self.files.vol.sb.features())?;
         self.take_inline(inode, raw.inline_area(shape), raw.has_inline(inline::DATA_EXIST))?;
         Ok(true)
     }
@@ -101,7 +101,7 @@ impl Recovery<'_> {
             )));
         }
         self.take_inline(inode, contents, contents.iter().any(|byte| *byte != 0))?;
-        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| ours.set_size(contents.len() as u64))
+        self.files.vol.edit_inode(self.change, &inode.inode, |ours| ours.set_size(contents.len() as u64))
     }
 
     /// Puts contents into the inode, in the place of all that the file has.
@@ -111,11 +111,11 @@ impl Recovery<'_> {
             let ino = inode.ino();
             return Err(Error::corrupt(format!("inode {ino} was fsynced with contents, and says that it has none")));
         }
-        let features = self.fs.vol.sb.features();
+        let features = self.files.vol.sb.features();
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
-            self.free_pages(&inode.inode, PageIndex(0), self.fs.vol.tree_pages(&inode.inode)?)?;
+            self.free_pages(&inode.inode, PageIndex(0), self.files.vol.tree_pages(&inode.inode)?)?;
         }
-        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
+        self.files.vol.edit_inode(self.change, &inode.inode, |ours| {
             let shape = ours.shape(features)?;
             let empty = ours.slot(shape, 0) == Slot::Hole && ours.children() == [Nid(0); 5];
             if !empty {
@@ -136,11 +136,11 @@ impl Recovery<'_> {
 
     /// Gives inline contents up: what replaced them is in the chain.
     pub(super) fn leave_inline_data(&self, inode: &InodeRef) -> Result<()> {
-        let features = self.fs.vol.sb.features();
+        let features = self.files.vol.sb.features();
         if !inode.inode.read(|ours| ours.has_inline(inline::DATA))? {
             return Ok(());
         }
-        self.fs.vol.edit_inode(self.change, &inode.inode, |ours| {
+        self.files.vol.edit_inode(self.change, &inode.inode, |ours| {
             let shape = ours.shape(features)?;
             ours.inline_area_mut(shape).fill(0);
             ours.set_inline_flags(ours.inline_flags() & !(inline::DATA | inline::DATA_EXIST));
@@ -151,18 +151,18 @@ impl Recovery<'_> {
     /// Takes over the node with extended attributes.
     pub(super) fn apply_xattr_node(&self, inode: &InodeRef, block: &Block) -> Result<()> {
         let inode: &Arc<Inode> = &inode.inode;
-        let node = match self.fs.vol.xattr_node(inode)? {
+        let node = match self.files.vol.xattr_node(inode)? {
             Some(node) => node,
-            None => self.fs.vol.new_xattr_node(self.change, inode)?,
+            None => self.files.vol.new_xattr_node(self.change, inode)?,
         };
-        node.write(&self.fs.vol.nodes).edit()[..NODE_PAYLOAD].copy_from_slice(&block[..NODE_PAYLOAD]);
+        node.write(&self.files.vol.nodes).edit()[..NODE_PAYLOAD].copy_from_slice(&block[..NODE_PAYLOAD]);
         Ok(())
     }
 
     /// Frees the node with extended attributes: they fit the inode again.
     pub(super) fn drop_xattr_node(&self, inode: &InodeRef) -> Result<()> {
-        match self.fs.vol.xattr_node(&inode.inode)? {
-            Some(node) => self.fs.vol.free_xattr_node(self.change, &inode.inode, &node),
+        match self.files.vol.xattr_node(&inode.inode)? {
+            Some(node) => self.files.vol.free_xattr_node(self.change, &inode.inode, &node),
             None => Ok(()),
         }
     }
@@ -174,9 +174,9 @@ impl Recovery<'_> {
             .inode
             .read(|raw| (raw.size(), raw.has_inline(inline::DATA) || raw.advise() & advise::KEEP_SIZE != 0))?;
         let behind = PageIndex(size.div_ceil(BLOCK_SIZE as u64));
-        if settled || self.fs.vol.next_page(&inode.inode, behind)?.is_none() {
+        if settled || self.files.vol.next_page(&inode.inode, behind)?.is_none() {
             return Ok(());
         }
-        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| raw.set_advise(raw.advise() | advise::TRUNC))
+        self.files.vol.edit_inode(self.change, &inode.inode, |raw| raw.set_advise(raw.advise() | advise::TRUNC))
     }
 }

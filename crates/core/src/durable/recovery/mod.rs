@@ -37,9 +37,10 @@ mod slots;
 
 pub use recovered::Recovered;
 
+use crate::durable::Durable;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::InodeRef;
-use crate::fs::Fs;
 use crate::raw::{ChainNode, Image};
 use crate::volume::Change;
 use adopt::Adoption;
@@ -62,20 +63,20 @@ struct File {
 
 /// A recovery in progress.
 struct Recovery<'a> {
-    fs: &'a Fs,
+    files: &'a Files,
     change: &'a Change<'a>,
     adoption: Adoption<'a>,
-    files: HashMap<Ino, File>,
+    recovered: HashMap<Ino, File>,
 }
 
-impl Fs {
+impl Durable {
     /// Recovers what the chain holds, in memory; the caller commits a checkpoint. Returns how much that was.
     ///
     /// # Errors
     /// Damage, and no space: the device is as it was as far as its last checkpoint is concerned, and the mount must
     /// end.
     pub(crate) fn roll_forward(&self, image: &Image) -> Result<Recovered> {
-        let plan = ChainPlan::read(self, image)?;
+        let plan = ChainPlan::read(&self.files, image)?;
         if plan.is_empty() {
             return Ok(Recovered::default());
         }
@@ -83,12 +84,12 @@ impl Fs {
             plan.after.check(image)?;
         }
         if !steadyfs_rt::mutated("recovery-keeps-the-chain") {
-            plan.pin(self);
+            plan.pin(&self.files);
         }
         let blocks = {
             let change = self.vol.begin_change()?;
-            let adoption = Adoption::new(self);
-            let mut recovery = Recovery { fs: self, change: &change, adoption, files: HashMap::new() };
+            let adoption = Adoption::new(&self.files);
+            let mut recovery = Recovery { files: &self.files, change: &change, adoption, recovered: HashMap::new() };
             let mut replay = JournalReplay::new(image.batches());
             replay.make_births(&recovery, &plan.births)?;
             recovery.make_new_inodes(image, &plan)?;
@@ -98,7 +99,7 @@ impl Fs {
             })?;
             replay.finish(&recovery)?;
             if !steadyfs_rt::mutated("recovery-keeps-named-contents") {
-                plan.pin_contents(self);
+                plan.pin_contents(&self.files);
             }
             self.vol.begin_writing()?;
             self.vol.placement.leave_chain()?;
@@ -118,7 +119,7 @@ impl Recovery<'_> {
             if let Some(at) = file.born {
                 let node = plan.links[at].read_again(image)?;
                 let inode = node.page.with(|block| self.make_inode(ino, RawInode::view(block)))?;
-                let earlier = self.files.insert(ino, File { inode, has_xattr_node: false });
+                let earlier = self.recovered.insert(ino, File { inode, has_xattr_node: false });
                 assert!(earlier.is_none(), "inode {ino} was made twice");
             }
         }
@@ -130,11 +131,11 @@ impl Recovery<'_> {
         let ino = node.footer.ino();
         let Some(wanted) = plan.files.get(&ino).filter(|wanted| at <= wanted.last) else { return Ok(()) };
         assert!(
-            wanted.born.is_none() || self.files.contains_key(&ino),
+            wanted.born.is_none() || self.recovered.contains_key(&ino),
             "node {at} of the chain is applied before its inode {ino} was made"
         );
-        if let Entry::Vacant(place) = self.files.entry(ino) {
-            let inode = self.fs.inode(ino)?;
+        if let Entry::Vacant(place) = self.recovered.entry(ino) {
+            let inode = self.files.inode(ino)?;
             let has_xattr_node = inode.inode.read(|raw| !raw.xattr_nid().is_null())?;
             place.insert(File { inode, has_xattr_node });
         }
@@ -147,7 +148,7 @@ impl Recovery<'_> {
     }
 
     fn apply_node(&mut self, node: &ChainNode, block: &Block, name: Option<Name>) -> Result<()> {
-        let Some(file) = self.files.get_mut(&node.footer.ino()) else { return Ok(()) };
+        let Some(file) = self.recovered.get_mut(&node.footer.ino()) else { return Ok(()) };
         let inode = file.inode.clone();
         match node.footer.ofs().kind() {
             NodeKind::Inode => {
@@ -177,12 +178,12 @@ impl Recovery<'_> {
 
     /// All nodes of a file have been applied.
     fn finish(&mut self, ino: Ino) -> Result<()> {
-        let Some(file) = self.files.get(&ino) else { return Ok(()) };
+        let Some(file) = self.recovered.get(&ino) else { return Ok(()) };
         let inode = file.inode.clone();
         if !file.has_xattr_node {
             self.drop_xattr_node(&inode)?;
         }
-        self.fs.trim_xattrs(self.change, &inode.inode)?;
+        self.files.trim_xattrs(self.change, &inode.inode)?;
         self.mark_for_cut(&inode)
     }
 }

@@ -37,7 +37,7 @@ impl Recovery<'_> {
         let parent = self.parent_of(inode, raw)?;
         let dir = &parent.inode;
         // No inode is locked: the mount is the only one there is, and a change is in progress already.
-        match self.fs.dir_search(dir, &name)? {
+        match self.files.dir_search(dir, &name)? {
             Search::Found(found) if found.ino == ino => return Ok(()),
             _ if known == Name::Known => {
                 let name = quote(&name);
@@ -46,14 +46,14 @@ impl Recovery<'_> {
                 )));
             }
             Search::Found(found) => {
-                let loser = self.fs.changeable_inode(dir, found)?;
-                self.fs.dir_retarget(self.change, dir, found.place, ino, inode.kind())?;
+                let loser = self.files.changeable_inode(dir, found)?;
+                self.files.dir_retarget(self.change, dir, found.place, ino, inode.kind())?;
                 self.take_name(dir, &name, found, &loser)?;
             }
-            Search::Missing(room) => self.fs.dir_insert(self.change, dir, room, &name, ino, inode.kind())?,
+            Search::Missing(room) => self.files.dir_insert(self.change, dir, room, &name, ino, inode.kind())?,
         }
-        self.fs.vol.edit_inode(self.change, dir, |raw| touch_contents(raw, clock()))?;
-        self.fs.vol.edit_inode(self.change, &inode.inode, |raw| {
+        self.files.vol.edit_inode(self.change, dir, |raw| touch_contents(raw, clock()))?;
+        self.files.vol.edit_inode(self.change, &inode.inode, |raw| {
             raw.set_pino(dir.ino);
             raw.set_name(&name)
         })??;
@@ -63,18 +63,22 @@ impl Recovery<'_> {
     /// Makes a name lead to an inode, or to nothing, as a record of the journal says. Links have records of their own.
     pub(super) fn apply_name(&self, dir: &InodeRef, name: &[u8], target: Option<(Ino, FileType)>) -> Result<()> {
         let dir = &dir.inode;
-        match (self.fs.dir_search(dir, name)?, target) {
+        match (self.files.dir_search(dir, name)?, target) {
             (Search::Found(found), Some((ino, _))) if found.ino == ino => Ok(()),
-            (Search::Found(found), Some((ino, kind))) => self.fs.dir_retarget(self.change, dir, found.place, ino, kind),
-            (Search::Found(found), None) => self.fs.dir_remove(self.change, dir, found.place),
-            (Search::Missing(room), Some((ino, kind))) => self.fs.dir_insert(self.change, dir, room, name, ino, kind),
+            (Search::Found(found), Some((ino, kind))) => {
+                self.files.dir_retarget(self.change, dir, found.place, ino, kind)
+            }
+            (Search::Found(found), None) => self.files.dir_remove(self.change, dir, found.place),
+            (Search::Missing(room), Some((ino, kind))) => {
+                self.files.dir_insert(self.change, dir, room, name, ino, kind)
+            }
             (Search::Missing(_), None) => Ok(()),
         }
     }
 
     fn parent_of(&self, inode: &InodeRef, raw: &RawInode) -> Result<InodeRef> {
         let (ino, pino) = (inode.ino(), raw.pino());
-        let parent = self.fs.inode(pino).map_err(|e| match e {
+        let parent = self.files.inode(pino).map_err(|e| match e {
             Error::NotFound => {
                 Error::corrupt(format!("inode {ino} was fsynced in directory {pino}, which does not exist"))
             }
@@ -92,17 +96,17 @@ impl Recovery<'_> {
     fn take_name(&self, dir: &Arc<Inode>, name: &[u8], found: FoundEntry, loser: &InodeRef) -> Result<()> {
         let now = clock();
         if loser.kind() == FileType::Dir {
-            if !self.fs.dir_is_empty(&loser.inode)? {
+            if !self.files.dir_is_empty(&loser.inode)? {
                 return self.name_anew(dir, name, loser);
             }
-            self.fs.vol.edit_inode(self.change, dir, |raw| raw.set_links(raw.links().saturating_sub(1).max(2)))?;
-            self.fs.vol.edit_inode(self.change, &loser.inode, |raw| drop_directory(raw, now))?;
+            self.files.vol.edit_inode(self.change, dir, |raw| raw.set_links(raw.links().saturating_sub(1).max(2)))?;
+            self.files.vol.edit_inode(self.change, &loser.inode, |raw| drop_directory(raw, now))?;
         } else {
-            self.fs.vol.edit_inode(self.change, &loser.inode, |raw| drop_link(raw, now))?;
+            self.files.vol.edit_inode(self.change, &loser.inode, |raw| drop_link(raw, now))?;
         }
         assert_eq!(found.ino, loser.ino(), "the loser is the one that was found");
         if loser.inode.read(RawInode::links)? == 0 {
-            self.fs.orphans.add(loser.ino(), Orphan::Unlinked)?;
+            self.files.orphans.add(loser.ino(), Orphan::Unlinked)?;
             loser.inode.unlinked.store(true, SeqCst);
         }
         Ok(())
@@ -113,11 +117,11 @@ impl Recovery<'_> {
         let mark = format!(".recovered-{}", loser.ino());
         let kept = name.len().min(MAX_NAME - mark.len());
         let fresh = [&name[..kept], mark.as_bytes()].concat();
-        let Search::Missing(room) = self.fs.dir_search(dir, &fresh)? else {
+        let Search::Missing(room) = self.files.dir_search(dir, &fresh)? else {
             return Err(Error::corrupt(format!("no name is left for directory {}", loser.ino())));
         };
-        self.fs.dir_insert(self.change, dir, room, &fresh, loser.ino(), FileType::Dir)?;
-        self.fs.vol.edit_inode(self.change, &loser.inode, |raw| raw.set_name(&fresh))??;
+        self.files.dir_insert(self.change, dir, room, &fresh, loser.ino(), FileType::Dir)?;
+        self.files.vol.edit_inode(self.change, &loser.inode, |raw| raw.set_name(&fresh))??;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! until the next checkpoint.
 
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::files::Files;
 use crate::raw::{AfterReplay, ChainNode, Image};
 use std::collections::HashSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -88,7 +88,7 @@ impl ChainPlan {
     ///
     /// # Errors
     /// Damage: a chain that comes back to itself, nodes that contradict the volume; read errors.
-    pub(super) fn read(fs: &Fs, image: &Image) -> Result<Self> {
+    pub(super) fn read(files: &Files, image: &Image) -> Result<Self> {
         let mut plan = ChainPlan::default();
         let mut seen = HashSet::new();
         let (mut chain, mut batches) = (image.fsync_chain(), image.batches());
@@ -103,14 +103,14 @@ impl ChainPlan {
             if node.is_batch
                 && let Some(records) = node.page.with(|block| batches.take(block))?
             {
-                plan.note_batch(fs, records)?;
+                plan.note_batch(files, records)?;
             }
         }
         // Which files count depends on batches that come behind their nodes.
         for at in 0..plan.links.len() {
             let Link { footer, is_batch, .. } = plan.links[at];
             if footer.is_fsync() && !is_batch {
-                plan.note(fs, &footer, at)?;
+                plan.note(files, &footer, at)?;
             }
         }
         if let Some(lba) = chain.loop_at() {
@@ -122,7 +122,7 @@ impl ChainPlan {
     }
 
     /// Takes a batch into account.
-    fn note_batch(&mut self, fs: &Fs, records: Vec<Record>) -> Result<()> {
+    fn note_batch(&mut self, files: &Files, records: Vec<Record>) -> Result<()> {
         self.batches += 1;
         self.records += records.len() as u64;
         self.after.take(&records)?;
@@ -134,7 +134,7 @@ impl ChainPlan {
             if inode.birth.is_none() || self.births.contains_key(&ino) {
                 continue;
             }
-            if is_known(fs, ino)? {
+            if is_known(files, ino)? {
                 return Err(Error::corrupt(format!("the journal makes inode {ino}, which the checkpoint has")));
             }
             self.births.insert(ino, inode);
@@ -153,7 +153,7 @@ impl ChainPlan {
     }
 
     /// Takes a node with the fsync mark into account.
-    fn note(&mut self, fs: &Fs, footer: &NodeFooter, at: usize) -> Result<()> {
+    fn note(&mut self, files: &Files, footer: &NodeFooter, at: usize) -> Result<()> {
         let ino = footer.ino();
         let is_inode = footer.nid() == ino.nid();
         if is_inode != (footer.ofs().kind() == NodeKind::Inode) {
@@ -164,8 +164,8 @@ impl ChainPlan {
         let file = match self.files.entry(ino) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(place) => {
-                let known = self.births.contains_key(&ino) || is_known(fs, ino)?;
-                let nameless = fs.orphans.get(ino).is_some() && !self.named.contains(&ino);
+                let known = self.births.contains_key(&ino) || is_known(files, ino)?;
+                let nameless = files.orphans.get(ino).is_some() && !self.named.contains(&ino);
                 // Nodes of a file that was made after the checkpoint and whose inode block is not there (yet), or of
                 // one without a name.
                 if (!known && !named) || nameless {
@@ -201,21 +201,21 @@ impl ChainPlan {
     }
 
     /// Keeps the segments of the chain, and the one in which it ends, as they are until the next checkpoint.
-    pub(super) fn pin(&self, fs: &Fs) {
+    pub(super) fn pin(&self, files: &Files) {
         let blocks = self.links.iter().map(|link| link.lba).chain(self.end);
-        blocks.for_each(|lba| fs.vol.placement.pin(lba, Log::WarmNode));
+        blocks.for_each(|lba| files.vol.placement.pin(lba, Log::WarmNode));
     }
 
     /// Keeps the segments of all contents that batches name, too: the chain ends before a batch whose contents are
     /// gone, whether a file has them or not. Comes behind the adoption of what files have, and before the first write.
-    pub(super) fn pin_contents(&self, fs: &Fs) {
-        self.contents.values().for_each(|lba| fs.vol.placement.pin(*lba, Log::WarmData));
+    pub(super) fn pin_contents(&self, files: &Files) {
+        self.contents.values().for_each(|lba| files.vol.placement.pin(*lba, Log::WarmData));
     }
 }
 
 /// Whether the checkpoint has an inode with this number.
-fn is_known(fs: &Fs, ino: Ino) -> Result<bool> {
-    let info = fs.vol.nat.get(&fs.vol.io, ino.nid())?;
+fn is_known(files: &Files, ino: Ino) -> Result<bool> {
+    let info = files.vol.nat.get(&files.vol.io, ino.nid())?;
     if info.addr == Slot::Hole {
         return Ok(false);
     }

@@ -60,7 +60,7 @@ impl JournalReplay {
     pub(super) fn finish(&self, recovery: &Recovery<'_>) -> Result<()> {
         for (ino, inode) in &self.inodes {
             let is_gone = inode.kind() == FileType::Dir && inode.inode.read(RawInode::links)? == 0;
-            if is_gone && !recovery.fs.dir_is_empty(&inode.inode)? {
+            if is_gone && !recovery.files.dir_is_empty(&inode.inode)? {
                 return Err(Error::corrupt(format!("the journal removes directory {ino}, which has names")));
             }
         }
@@ -91,10 +91,10 @@ impl JournalReplay {
                 }
                 recovery.apply_name(&inode, &name, target)
             }
-            Record::Xattrs(_, area) => recovery.fs.replace_xattrs(recovery.change, &inode.inode, &area),
+            Record::Xattrs(_, area) => recovery.files.replace_xattrs(recovery.change, &inode.inode, &area),
             Record::Target(_, target) => {
                 let is_new = inode.inode.read(|raw| raw.size() == 0)?;
-                if is_new { recovery.fs.store_target(recovery.change, &inode.inode, &target) } else { Ok(()) }
+                if is_new { recovery.files.store_target(recovery.change, &inode.inode, &target) } else { Ok(()) }
             }
             Record::Contents(_, contents) => recovery.apply_contents(&inode, &contents),
         }
@@ -104,7 +104,7 @@ impl JournalReplay {
         match self.inodes.entry(ino) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(place) => {
-                let found = recovery.fs.inode(ino).map_err(|error| match error {
+                let found = recovery.files.inode(ino).map_err(|error| match error {
                     Error::NotFound => {
                         Error::corrupt(format!("the journal is about inode {ino}, which does not exist"))
                     }
@@ -119,7 +119,7 @@ impl JournalReplay {
 impl Recovery<'_> {
     /// Makes an inode without contents.
     fn make_birth(&self, ino: Ino, record: &InodeRecord, birth: &Birth) -> Result<InodeRef> {
-        let features = self.fs.vol.sb.features();
+        let features = self.files.vol.sb.features();
         let attributes = &record.attributes;
         let kind =
             attributes.kind().ok_or_else(|| Error::corrupt(format!("the journal makes inode {ino} of no kind")))?;
@@ -160,22 +160,22 @@ impl Recovery<'_> {
             _ => {}
         }
         raw.validate(features)?;
-        let node = self.fs.vol.new_inode_node_at(ino, kind != FileType::Dir)?;
-        let made = self.fs.inodes.insert_new(&self.fs.budget, node, kind);
+        let node = self.files.vol.new_inode_node_at(ino, kind != FileType::Dir)?;
+        let made = self.files.inodes.insert_new(&self.files.budget, node, kind);
         let blocks = kind == FileType::Dir && !raw.has_inline(inline::DENTRY);
-        self.fs.vol.edit_inode(self.change, &made.inode, |block| *block = raw)?;
+        self.files.vol.edit_inode(self.change, &made.inode, |block| *block = raw)?;
         if blocks {
-            self.fs.first_block(self.change, &made.inode, record.pino)?;
+            self.files.first_block(self.change, &made.inode, record.pino)?;
         }
         Ok(made)
     }
 
     /// Gives an inode the attributes, the links and the place of a record.
     fn apply_record(&self, inode: &InodeRef, record: &InodeRecord) -> Result<()> {
-        let (ino, features) = (inode.ino(), self.fs.vol.sb.features());
+        let (ino, features) = (inode.ino(), self.files.vol.sb.features());
         let Attributes { mode, advise, uid, gid, flags, project, links, atime, ctime, mtime, crtime } =
             record.attributes;
-        self.fs.vol.edit_inode(self.change, &inode.inode, |raw: &mut RawInode| {
+        self.files.vol.edit_inode(self.change, &inode.inode, |raw: &mut RawInode| {
             raw.set_mode(mode);
             raw.set_advise(raw.advise() & !TAKEN_ADVICE | advise & TAKEN_ADVICE);
             raw.set_uid(uid);
@@ -192,23 +192,23 @@ impl Recovery<'_> {
         })??;
         if inode.kind() == FileType::Dir && ino != ROOT_INO {
             check_parent(ino, record.pino)?;
-            let dotdot = self.fs.dir_find(&inode.inode, b"..")?;
+            let dotdot = self.files.dir_find(&inode.inode, b"..")?;
             if let Some(found) = dotdot.filter(|found| found.ino != record.pino) {
-                self.fs.dir_retarget(self.change, &inode.inode, found.place, record.pino, FileType::Dir)?;
+                self.files.dir_retarget(self.change, &inode.inode, found.place, record.pino, FileType::Dir)?;
             }
         }
-        match (links, self.fs.orphans.get(ino)) {
+        match (links, self.files.orphans.get(ino)) {
             (0, None) => {
-                self.fs.orphans.add(ino, Orphan::Unlinked)?;
+                self.files.orphans.add(ino, Orphan::Unlinked)?;
                 inode.inode.unlinked.store(true, SeqCst);
             }
             (1.., Some(_)) => {
                 inode.inode.unlinked.store(false, SeqCst);
-                self.fs.orphans.remove(ino);
+                self.files.orphans.remove(ino);
             }
             _ => {}
         }
-        let is_orphan = self.fs.orphans.get(ino).is_some();
+        let is_orphan = self.files.orphans.get(ino).is_some();
         assert_eq!(is_orphan, links == 0, "inode {ino} has {links} links behind a record, and is an orphan or is none");
         Ok(())
     }

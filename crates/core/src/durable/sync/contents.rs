@@ -11,11 +11,11 @@
 //! committed.
 
 use crate::canary::Canary;
+use crate::durable::Durable;
 use crate::durable::sync::is_chained;
 use crate::durable::sync::together::Owed;
 use crate::error::Result;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::volume::Volume;
 use crate::volume::nodes::slots::Area;
@@ -74,7 +74,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Durable {
     /// What recovery needs to check the contents of a file whose inode is about to be written, and no other node of it;
     /// `None` where a flush has to do. The file is locked, and its dirty pages have been written, or are owed by the
     /// caller, who writes them together with the batch that names them.
@@ -82,7 +82,7 @@ impl Fs {
     /// # Errors
     /// Damage.
     pub(super) fn contents_on_device(&self, inode: &Arc<Inode>, owed: &Owed<'_>) -> Result<Option<ContentsOnDevice>> {
-        let flushes = self.options.fsync_mode != FsyncMode::NoBarrier;
+        let flushes = self.files.options.fsync_mode != FsyncMode::NoBarrier;
         if !self.keeps_contents() || !flushes || inode.kind != FileType::Regular || !self.vol.is_alone(inode) {
             return Ok(None);
         }
@@ -90,7 +90,7 @@ impl Fs {
         let (lacks, have): (Vec<_>, Vec<_>) = blocks.iter().copied().partition(|(_, lba)| owed.page(*lba).is_none());
         let (pages, lbas): (Vec<PageIndex>, Vec<Lba>) = lacks.into_iter().unzip();
         // After the addresses: who moves one of these blocks now changes its address first.
-        let Some(pages) = self.budget.cache(inode).landed(&pages) else { return Ok(None) };
+        let Some(pages) = self.files.budget.cache(inode).landed(&pages) else { return Ok(None) };
         if !self.vol.io.have_landed(&lbas) && !steadyfs_rt::mutated("named-contents-have-landed") {
             return Ok(None);
         }
@@ -112,6 +112,7 @@ mod tests {
     use super::super::Plan;
     use super::super::together::tests::{mounted, write};
     use super::*;
+    use crate::gate::Want;
     use crate::volume::io::Written;
     use steadyfs_device::StreamHint;
 
@@ -125,7 +126,7 @@ mod tests {
         fs.setattr(&file, &crate::SetAttr { mode: Some(0o600), ..crate::SetAttr::default() }).unwrap();
         let named = || {
             let owed = Owed::none(&fs.vol);
-            fs.contents_on_device(&file.inode, &owed).unwrap().map(|contents| contents.sums.len())
+            fs.durable.contents_on_device(&file.inode, &owed).unwrap().map(|contents| contents.sums.len())
         };
         assert_eq!(named(), Some(2));
         let blocks = fs.vol.blocks_of(file.inode.node.read().bytes()).unwrap().expect("a small file");
@@ -144,18 +145,18 @@ mod tests {
     fn an_inode_behind_a_node_without_a_mark_is_not_checked() {
         let (_, _, fs) = mounted();
         let file = write(&fs, b"file", &[1; 4096]);
-        let (admission, change) = fs.change_to_place(1).unwrap();
-        let (placed, owed) = fs.place_contents(&change, &file.inode, 1).unwrap();
-        admission.used(placed);
+        let change = fs.files.gate.begin(Want::blocks(1)).unwrap();
+        let (placed, owed) = fs.durable.place_contents(&change, &file.inode, 1).unwrap();
+        change.used(placed);
         let owed = owed.expect("all of them");
-        let contents = fs.contents_on_device(&file.inode, &owed).unwrap();
+        let contents = fs.durable.contents_on_device(&file.inode, &owed).unwrap();
         assert!(contents.is_some(), "recovery could check them");
-        fs.vol.write_dirty_nodes(&change, fs.checkpoints.stamp()).unwrap();
-        let (breaks, route) = (fs.checkpoints.breaks(), fs.fsync_route(&file.inode).unwrap());
+        fs.vol.write_dirty_nodes(&change, fs.durable.checkpoints.stamp()).unwrap();
+        let (breaks, route) = (fs.durable.checkpoints.breaks(), fs.durable.fsync_route(&file.inode).unwrap());
         let plan = Plan { breaks, route, owed, contents };
-        let chained = fs.place_chain(&change, &file.inode, false, plan).unwrap().expect("the journal is whole");
+        let chained = fs.durable.place_chain(&change, &file.inode, false, plan).unwrap().expect("the journal is whole");
         assert!(!chained.last.as_ref().expect("the inode").is_checked, "nobody flushes what lies before it");
         drop(change);
-        fs.finish(chained).unwrap();
+        fs.durable.finish(chained).unwrap();
     }
 }

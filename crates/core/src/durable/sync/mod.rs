@@ -17,19 +17,19 @@ mod timed;
 mod together;
 mod unsynced;
 
-pub(crate) use counters::SyncCounters;
 pub use counters::{Reason, SyncStats};
 
 use crate::canary::Canary;
+use crate::counters::Cause;
+use crate::durable::Durable;
 use crate::durable::journal::push::Pushed;
 use crate::error::Result;
 use crate::files::errseq::ErrorCursor;
 use crate::files::file::{ALL_PAGES, Trigger};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::options::FsyncMode;
-use crate::stats::counters::Cause;
 use crate::volume::Change;
 use crate::volume::io::{AllDurable, ChainTicket, Cut};
 use crate::volume::nodes::cache::Node;
@@ -51,7 +51,7 @@ const CROWD: usize = 16;
 
 /// What an attempt to make a file durable came to.
 enum Attempt<'v> {
-    /// Nodes have taken their places; [`Fs::finish_chain`] does the rest.
+    /// Nodes have taken their places; [`Durable::finish_chain`] does the rest.
     Placed(Box<Chained<'v>>),
     /// A checkpoint has committed that holds everything.
     Covered,
@@ -100,27 +100,20 @@ struct Marked {
     is_checked: bool,
 }
 
-impl Fs {
-    /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times
-    /// need not be.
-    ///
-    /// # Errors
-    /// I/O errors, of this file's earlier write-back too, once per reference (a clone is a reference of its own).
-    pub fn fsync(&self, file: &InodeRef, datasync: bool) -> Result<()> {
+impl Durable {
+    /// See `Fs::fsync`.
+    pub(crate) fn fsync(&self, file: &InodeRef, datasync: bool) -> Result<()> {
         self.fsync_open(file, datasync, &file.seen)
     }
 
-    /// As [`Fs::fsync`], for the open file with this cursor: it is told of earlier errors that it has not been told of.
-    ///
-    /// # Errors
-    /// As [`Fs::fsync`].
-    pub fn fsync_open(&self, file: &InodeRef, datasync: bool, cursor: &ErrorCursor) -> Result<()> {
+    /// See `Fs::fsync_open`.
+    pub(crate) fn fsync_open(&self, file: &InodeRef, datasync: bool, cursor: &ErrorCursor) -> Result<()> {
         if self.vol.read_only {
             return Ok(());
         }
         self.vol.check_running()?;
         let inode = &file.inode;
-        let _syncing = self.journal.begin_sync();
+        let _syncing = self.files.journal.begin_sync();
         let overwrites = inode.overwrites.count();
         if let Some(end) = self.sync_together(inode, datasync) {
             let told = inode.write_errors.tell(cursor);
@@ -128,11 +121,11 @@ impl Fs {
             inode.overwrites.synced(overwrites);
             return Ok(());
         }
-        let written = self.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
+        let written = self.files.writeback_for(inode, ALL_PAGES, Trigger::Sync { data_only: datasync });
         // Told even if there is more to say, so that the next call says only what is new.
         let told = inode.write_errors.tell(cursor);
         written.and(told)?;
-        let (seen, _) = self.checkpoints.progress();
+        let (seen, _) = self.files.gate.progress();
         if self.make_durable(inode, datasync, seen)? {
             inode.overwrites.synced(overwrites);
         }
@@ -174,8 +167,8 @@ impl Fs {
         Ok(())
     }
 
-    /// How fsyncs were served since the mount.
-    pub fn sync_stats(&self) -> SyncStats {
+    /// See `Fs::sync_stats`.
+    pub(crate) fn sync_stats(&self) -> SyncStats {
         self.syncs.read()
     }
 
@@ -184,10 +177,10 @@ impl Fs {
     fn attempt_fsync(&self, inode: &Arc<Inode>, datasync: bool, seen: u64) -> Result<Attempt<'_>> {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
-        let change = self.change()?;
+        let change = self.files.gate.begin(Want::default())?;
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
-        match self.checkpoints.progress() {
+        match self.files.gate.progress() {
             (frozen, done) if frozen != done && self.vol.io.planted.is(Canary::AbsorbEarly) => {
                 return Ok(Attempt::Covered);
             }
@@ -220,13 +213,13 @@ impl Fs {
             return false;
         }
         // With a journal a name may come later, and be durable without a checkpoint: then the contents have to be.
-        let may_be_named = self.journal.is_on()
+        let may_be_named = self.files.journal.is_on()
             && !steadyfs_rt::mutated("nameless-files-may-get-a-name")
-            && self.orphans.get(inode.ino) == Some(Orphan::Unnamed);
+            && self.files.orphans.get(inode.ino) == Some(Orphan::Unnamed);
         // A crash may bring the last name back, and with it older contents, unless its removal is durable, too.
-        let (_, done) = self.checkpoints.progress();
+        let (_, done) = self.files.gate.progress();
         let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
-        let is_known = !born || introduced || self.journal.is_on();
+        let is_known = !born || introduced || self.files.journal.is_on();
         may_be_named || is_known && inode.had_name_at(done)
     }
 
@@ -239,7 +232,7 @@ impl Fs {
         owed: &Owed<'_>,
     ) -> Result<Option<ContentsOnDevice>> {
         // A batch for the contents alone costs a block. Where many share each flush, a flush costs less.
-        let is_dear = !self.journal.has_some() && self.journal.syncs() > CROWD;
+        let is_dear = !self.files.journal.has_some() && self.files.journal.syncs() > CROWD;
         if is_dear || !matches!(route, Route::Journal(_)) || !self.inode_goes_along(inode, datasync) {
             return Ok(None);
         }
@@ -267,7 +260,7 @@ impl Fs {
             }
         }
         // Of a file that is gone the journal says so, and its contents do not matter.
-        if inode.kind != FileType::Regular || inode.had_name_at(self.checkpoints.progress().1) {
+        if inode.kind != FileType::Regular || inode.had_name_at(self.files.gate.progress().1) {
             return Ok(Some(Chained { ticket, below: batch, owed, last: None, breaks, route }));
         }
         let last = self.place_nodes(change, inode, datasync, contents.as_ref(), &mut batch);
@@ -324,7 +317,7 @@ impl Fs {
         let Standing { born, introduced, .. } = self.vol.nodes.dirt.standing(inode.ino);
         let guard = inode.node.write(&self.vol.nodes);
         let changed = guard.is_dirty() && (guard.is_vital() || !datasync) || inode.node.disk_size.is_behind();
-        changed || (born && !introduced && !self.journal.is_on())
+        changed || (born && !introduced && !self.files.journal.is_on())
     }
 
     fn place_dirty(&self, change: &Change<'_>, node: &Arc<Node>, marks: Marks) -> Result<Option<Marked>> {
@@ -360,7 +353,7 @@ impl Fs {
             None => false,
         };
         // The journal has its name.
-        let marks = Marks { fsync: true, dentry: standing.born && !self.journal.is_on() };
+        let marks = Marks { fsync: true, dentry: standing.born && !self.files.journal.is_on() };
         let before = self.vol.io.cut();
         let placed = self.vol.place_node(change, &inode.node, &mut guard, self.checkpoints.stamp(), marks, end)?;
         inode.note_chained();
@@ -447,11 +440,11 @@ impl Fs {
 
     /// See [`BlockIo::alone`](crate::volume::io::BlockIo::alone).
     fn alone(&self, ticket: &ChainTicket) -> Option<AllDurable> {
-        if self.options.fsync_mode == FsyncMode::NoBarrier { None } else { self.vol.io.alone(ticket) }
+        if self.files.options.fsync_mode == FsyncMode::NoBarrier { None } else { self.vol.io.alone(ticket) }
     }
 
     fn chain_flush(&self) -> Result<()> {
-        if self.options.fsync_mode == FsyncMode::NoBarrier { Ok(()) } else { self.vol.io.flush() }
+        if self.files.options.fsync_mode == FsyncMode::NoBarrier { Ok(()) } else { self.vol.io.flush() }
     }
 }
 

@@ -1,15 +1,15 @@
 //! The seam of an fsync's route: how what was written to a file becomes durable.
 //!
-//! A route is an arm of [`Route`], and [`Fs::fsync_route`] alone chooses one. Another way than the chain (a journal of
-//! metadata) is another arm, and the compiler says where it has to be gone.
+//! A route is an arm of [`Route`], and [`Durable::fsync_route`] alone chooses one. Another way than the chain (a
+//! journal of metadata) is another arm, and the compiler says where it has to be gone.
 //!
 //! Kept true: the chain is chosen only if recovery can repeat from it all that the file needs; each condition that it
 //! cannot is a [`Reason`].
 
 use super::Reason;
+use crate::durable::Durable;
 use crate::error::Result;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::options::FsyncMode;
 use crate::volume::nodes::dirt::Standing;
 use steadyfs_format::dir::FileType;
@@ -26,7 +26,7 @@ pub(super) enum Route {
     Checkpoint(Reason),
 }
 
-impl Fs {
+impl Durable {
     /// The route for a file that has a name, and that no checkpoint in progress covers. The file is locked, and the
     /// checkpoint lock is held shared.
     ///
@@ -38,9 +38,9 @@ impl Fs {
     /// [`expect_names`]: crate::volume::space::Space::expect_names
     pub(super) fn fsync_route(&self, inode: &Inode) -> Result<Route> {
         let reason = self.checkpoint_reason(inode)?;
-        if self.journal.is_on() {
+        if self.files.journal.is_on() {
             return Ok(match reason {
-                _ if self.journal.is_lost() => Route::Checkpoint(Reason::Journal),
+                _ if self.files.journal.is_lost() => Route::Checkpoint(Reason::Journal),
                 Some(reason @ (Reason::NodesFreed | Reason::Space)) => Route::Checkpoint(reason),
                 _ if self.vol.nodes.dirt.standing(inode.ino).reduced
                     && inode.kind == FileType::Regular
@@ -65,21 +65,28 @@ impl Fs {
         let (links, dir, name) = inode.read(|raw| (raw.links(), raw.pino(), raw.name().to_vec()))?;
         let dirt = &self.vol.nodes.dirt;
         let Standing { born, introduced, reduced, .. } = dirt.standing(inode.ino);
-        if born && !introduced && !self.journal.is_on() {
-            self.vol.space.expect_names(self.vol.dir_names_to_place(&self.inode(dir)?.inode)?);
+        if born && !introduced && !self.files.journal.is_on() {
+            self.vol.space.expect_names(self.vol.dir_names_to_place(&self.files.inode(dir)?.inode)?);
         }
         let reasons = [
             (links != 1 && !steadyfs_rt::mutated("links-need-a-checkpoint"), Reason::Links),
-            (self.since.is_renamed(inode.ino) && !steadyfs_rt::mutated("renamed-needs-a-checkpoint"), Reason::Renamed),
+            (
+                self.files.since.is_renamed(inode.ino) && !steadyfs_rt::mutated("renamed-needs-a-checkpoint"),
+                Reason::Renamed,
+            ),
             (reduced, Reason::NodesFreed),
             (!self.vol.space.recovery_fits(), Reason::Space),
             (born && dirt.standing(dir).born, Reason::NewDirectory),
-            (born && self.since.is_relabelled(dir), Reason::DirectoryAttributes),
+            (born && self.files.since.is_relabelled(dir), Reason::DirectoryAttributes),
             (
-                born && self.since.is_vacated(dir, &name) && !steadyfs_rt::mutated("reused-name-needs-a-checkpoint"),
+                born && self.files.since.is_vacated(dir, &name)
+                    && !steadyfs_rt::mutated("reused-name-needs-a-checkpoint"),
                 Reason::NameReused,
             ),
-            (born && self.options.fsync_mode == FsyncMode::Strict && self.since.is_reduced(dir), Reason::Strict),
+            (
+                born && self.files.options.fsync_mode == FsyncMode::Strict && self.files.since.is_reduced(dir),
+                Reason::Strict,
+            ),
         ];
         Ok(reasons.into_iter().find_map(|(applies, reason)| applies.then_some(reason)))
     }

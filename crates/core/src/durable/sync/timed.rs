@@ -8,14 +8,15 @@
 
 use super::together::Owed;
 use super::{Attempt, Chained, Reason, Route};
+use crate::counters::Cause;
+use crate::durable::Durable;
 use crate::durable::journal::push::Pushed;
 use crate::error::Result;
-use crate::fs::Fs;
-use crate::stats::counters::Cause;
+use crate::gate::Want;
 use crate::volume::nodes::write::Batch;
 use std::sync::Arc;
 
-impl Fs {
+impl Durable {
     /// Makes durable what operations have noted in the journal, if they have. Hold no lock when calling: it waits for
     /// the device, and for a checkpoint in progress.
     ///
@@ -36,13 +37,13 @@ impl Fs {
 
     /// Gives what was noted its places in the chain, if that can be.
     fn attempt_commit(&self) -> Result<Attempt<'_>> {
-        if !self.journal.has_some() && !self.journal.is_lost() {
+        if !self.files.journal.has_some() && !self.files.journal.is_lost() {
             return Ok(Attempt::Covered);
         }
-        let change = self.change()?;
+        let change = self.files.gate.begin(Want::default())?;
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
-        let (frozen, done) = self.checkpoints.progress();
+        let (frozen, done) = self.files.gate.progress();
         if frozen != done {
             return Ok(Attempt::Wait);
         }
@@ -56,7 +57,7 @@ impl Fs {
             return Ok(Attempt::Checkpoint(Reason::Journal));
         }
         if !batch.is_empty() {
-            self.journal.note_timed();
+            self.files.journal.note_timed();
         }
         let (route, owed) = (Route::Journal(None), Owed::none(&self.vol));
         Ok(Attempt::Placed(Box::new(Chained { ticket, below: batch, owed, last: None, breaks, route })))
@@ -75,7 +76,7 @@ mod tests {
         let (device, fs) = journaled();
         let root = fs.root().unwrap();
         let done = |name: &str| {
-            fs.commit_journal().unwrap();
+            fs.durable.commit_journal().unwrap();
             let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).unwrap();
             crashed.lookup(&crashed.root().unwrap(), name.as_bytes()).unwrap();
             (fs.checkpoint_stats().causes["journal"], fs.journal_stats().timed)
@@ -86,7 +87,7 @@ mod tests {
         make("said");
         assert_eq!(done("said"), (0, 1));
         assert_eq!(done("said"), (0, 1), "nothing is left to do");
-        fs.journal.lose();
+        fs.files.journal.lose();
         make("lost");
         assert_eq!(done("lost"), (1, 1));
         make("said again");
@@ -100,7 +101,7 @@ mod tests {
         let root = fs.root().unwrap();
         let commit = |name: &[u8]| {
             fs.create(&root, name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
-            fs.commit_journal().unwrap();
+            fs.durable.commit_journal().unwrap();
             (fs.checkpoint_stats().causes["journal"], fs.journal_stats().timed)
         };
         assert_eq!(commit(b"first"), (0, 1));

@@ -9,9 +9,10 @@
 
 use super::route::Route;
 use super::{Chained, Plan};
+use crate::durable::Durable;
 use crate::error::Result;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::options::InPlace;
 use crate::volume::io::ChainTicket;
 use crate::volume::{Change, Volume};
@@ -68,16 +69,16 @@ impl Drop for Owed<'_> {
     }
 }
 
-impl Fs {
+impl Durable {
     /// Makes a file durable with its contents, if it can be done so; `None` if not, though some of its pages may have
     /// been written.
     ///
     /// # Errors
     /// Of the device, also of contents.
     pub(super) fn sync_together(&self, inode: &Arc<Inode>, datasync: bool) -> Option<Result<()>> {
-        let dirty = self.budget.cache(inode).dirty_count();
+        let dirty = self.files.budget.cache(inode).dirty_count();
         let is_small = inode.kind == FileType::Regular && (1..=MOST_CONTENTS as u64).contains(&dirty);
-        if !self.journal.is_on() || !self.vol.io.writes_together() || !self.keeps_contents() || !is_small {
+        if !self.files.journal.is_on() || !self.vol.io.writes_together() || !self.keeps_contents() || !is_small {
             return None;
         }
         let failures = inode.write_errors.count();
@@ -99,15 +100,15 @@ impl Fs {
     fn place_together(&self, inode: &Arc<Inode>, datasync: bool, dirty: u64) -> Result<Option<Chained<'_>>> {
         // Nodes of one file go together: nobody changes size, map or names meanwhile.
         let _file = inode.rwsem.read();
-        let (admission, change) = self.change_to_place(dirty)?;
+        let change = self.files.gate.begin(Want::blocks(dirty))?;
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
-        let (frozen, done) = self.checkpoints.progress();
+        let (frozen, done) = self.files.gate.progress();
         if frozen != done || inode.read(RawInode::links)? == 0 {
             return Ok(None);
         }
         let (pages, owed) = self.place_contents(&change, inode, dirty)?;
-        admission.used(pages);
+        change.used(pages);
         let Some(owed) = owed else { return Ok(None) };
         let route = self.fsync_route(inode)?;
         if !matches!(route, Route::Journal(_)) {
@@ -125,8 +126,8 @@ impl Fs {
         inode: &Arc<Inode>,
         dirty: u64,
     ) -> Result<(u64, Option<Owed<'v>>)> {
-        self.gather(change);
-        let (pages, has_all) = self.place_all(change, inode, dirty as usize)?;
+        self.files.gather(change);
+        let (pages, has_all) = self.files.place_all(change, inode, dirty as usize)?;
         assert!(pages as u64 <= dirty, "{pages} pages were placed, of {dirty} that there was room for");
         let owed = Owed { vol: &self.vol, requests: change.take_gathered() };
         Ok((pages as u64, has_all.then_some(owed)))
@@ -134,7 +135,7 @@ impl Fs {
 
     /// Whether contents that have places stay there until a checkpoint has them.
     pub(super) fn keeps_contents(&self) -> bool {
-        matches!(self.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents()
+        matches!(self.files.in_place, InPlace::Never | InPlace::Auto) && self.vol.placement.keeps_contents()
     }
 }
 
@@ -142,6 +143,7 @@ impl Fs {
 pub(super) mod tests {
     use super::*;
     use crate::files::file::ALL_PAGES;
+    use crate::fs::Fs;
     use crate::mkfs::{self, MkfsOptions};
     use crate::{InodeRef, MountOptions, NewInode, RenameFlags};
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -247,7 +249,7 @@ pub(super) mod tests {
         let (base, device, fs) = mounted();
         fs.fsync(&write(&fs, b"first", &[1; 4096]), false).unwrap();
         let other = write(&fs, b"other", &[2; 4096]);
-        fs.settle_contents(&other.inode).unwrap();
+        fs.files.settle_contents(&other.inode).unwrap();
         let before = fs.io_stats();
         fs.fsync(&write(&fs, b"second", &[3; 4096]), false).unwrap();
         assert_eq!(fs.io_stats().flushes - before.flushes, 1, "the other's contents are not durable");
@@ -259,12 +261,12 @@ pub(super) mod tests {
     fn a_page_that_another_thread_has_yet_to_place_is_waited_for() {
         let (_, _, fs) = mounted();
         let file = write(&fs, b"file", &[1; 8192]);
-        let cache = fs.budget.cache(&file.inode);
+        let cache = fs.files.budget.cache(&file.inode);
         let place = || {
-            let (admission, change) = fs.change_to_place(2).unwrap();
-            fs.gather(&change);
-            let placed = fs.place_all(&change, &file.inode, 2).unwrap();
-            admission.used(placed.0 as u64);
+            let change = fs.files.gate.begin(Want::blocks(2)).unwrap();
+            fs.files.gather(&change);
+            let placed = fs.files.place_all(&change, &file.inode, 2).unwrap();
+            change.used(placed.0 as u64);
             drop(Owed { vol: &fs.vol, requests: change.take_gathered() });
             placed
         };
@@ -297,7 +299,7 @@ pub(super) mod tests {
         fs.fsync(&write(&fs, b"first", &[1; 4096]), false).unwrap();
         let file = write(&fs, b"file", &[2; 4096]);
         device.refuses_one.store(true, SeqCst);
-        let said = fs.sync_together(&file.inode, false);
+        let said = fs.durable.sync_together(&file.inode, false);
         assert!(matches!(said, Some(Err(_))), "{said:?}");
         assert!(!device.refuses_one.load(SeqCst), "nothing was refused");
         assert!(fs.fsync(&file, false).is_err(), "nobody has told this handle");

@@ -13,10 +13,12 @@
 use super::route::Route;
 use super::{Chained, Marked, Plan};
 use crate::canary::Canary;
+use crate::durable::Durable;
 use crate::error::Result;
+use crate::files::KeepOrder;
 use crate::files::file::ALL_PAGES;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::nodes::cache::Node;
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
@@ -24,39 +26,36 @@ use steadyfs_format::inode::Inode as RawInode;
 use steadyfs_format::records::batch::MOST_CONTENTS;
 use steadyfs_format::{BLOCK_SIZE, Nid};
 
-impl Fs {
-    /// Before a file takes the name of another one, or swaps names with it: a checkpoint from here on has its contents,
-    /// and a crash has them if it has the rename. The file is locked, and no change is held.
-    ///
-    /// # Errors
-    /// As a write-back.
-    pub(crate) fn settle_before_rename(&self, inode: &Arc<Inode>) -> Result<()> {
+impl KeepOrder for Durable {
+    fn settle_before_rename(&self, inode: &Arc<Inode>) -> Result<()> {
         if inode.kind != FileType::Regular {
             return Ok(());
         }
-        let asks = self.journal.is_on() && !self.vol.io.planted.is(Canary::NamesFirst);
+        let asks = self.files.journal.is_on() && !self.vol.io.planted.is(Canary::NamesFirst);
         if asks && self.has_unsynced(inode)? && self.chain_contents(inode)? {
             return Ok(());
         }
-        self.settle_contents(inode)?;
+        self.files.settle_contents(inode)?;
         // In place contents may be written, and not be durable.
         if asks && self.has_unsynced(inode)? && !steadyfs_rt::mutated("unsynced-contents-lose-the-journal") {
-            self.journal.lose();
+            self.files.journal.lose();
         }
         Ok(())
     }
+}
 
+impl Durable {
     /// Whether only a checkpoint has the contents of a file as they are.
     fn has_unsynced(&self, inode: &Arc<Inode>) -> Result<bool> {
         let own = Nid::from(inode.ino);
         let vital = |node: &Arc<Node>| node.nid != own || node.write(&self.vol.nodes).is_vital();
         let standing = self.vol.nodes.dirt.standing(inode.ino);
-        Ok(self.budget.cache(inode).dirty_count() > 0
+        Ok(self.files.budget.cache(inode).dirty_count() > 0
             || standing.unmarked
             || inode.node.disk_size.is_behind()
             || self.vol.nodes.dirt.of(inode.ino).iter().any(vital)
             || inode.read(RawInode::size)? > inode.node.disk_size.limit()
-            || inode.overwrites.is_unsynced(self.checkpoints.progress().1))
+            || inode.overwrites.is_unsynced(self.files.gate.progress().1))
     }
 
     /// Gives the contents of a small file, and what was noted before, places in the chain, and begins to write them.
@@ -65,7 +64,7 @@ impl Fs {
         assert!(inode.kind == FileType::Regular, "inode {} has no contents that a rename could lose", inode.ino);
         let is_small = inode.read(RawInode::size)? <= (MOST_CONTENTS * BLOCK_SIZE) as u64;
         let mut has_waited = false;
-        while is_small && self.keeps_contents() && !self.journal.is_lost() {
+        while is_small && self.keeps_contents() && !self.files.journal.is_lost() {
             let overwrites = inode.overwrites.count();
             match self.place_unsynced(inode)? {
                 Unsynced::Placed(chained) => {
@@ -79,7 +78,7 @@ impl Fs {
                 // Their write-back is soon done. The file is locked, so nobody makes more of them.
                 Unsynced::Busy if !has_waited && !steadyfs_rt::mutated("a-rename-waits-for-write-back") => {
                     has_waited = true;
-                    self.writeback(inode, ALL_PAGES)?;
+                    self.files.writeback(inode, ALL_PAGES)?;
                 }
                 Unsynced::Wait | Unsynced::Busy | Unsynced::Checkpoint => break,
             }
@@ -88,28 +87,19 @@ impl Fs {
     }
 
     fn place_unsynced(&self, inode: &Arc<Inode>) -> Result<Unsynced<'_>> {
-        let dirty = self.budget.cache(inode).dirty_count();
+        let dirty = self.files.budget.cache(inode).dirty_count();
         if dirty > MOST_CONTENTS as u64 {
             return Ok(Unsynced::Checkpoint);
         }
-        // Without pages to place nobody has to ask for room.
-        let (admission, change) = match dirty {
-            0 => (None, self.change()?),
-            dirty => {
-                let (admission, change) = self.change_to_place(dirty)?;
-                (Some(admission), change)
-            }
-        };
+        let change = self.files.gate.begin(Want::blocks(dirty))?;
         // Before the progress, see there.
         let breaks = self.checkpoints.breaks();
-        let (frozen, done) = self.checkpoints.progress();
+        let (frozen, done) = self.files.gate.progress();
         if frozen != done && !steadyfs_rt::mutated("unsynced-waits-for-a-checkpoint") {
             return Ok(Unsynced::Wait);
         }
         let (pages, owed) = self.place_contents(&change, inode, dirty)?;
-        if let Some(admission) = &admission {
-            admission.used(pages);
-        }
+        change.used(pages);
         let Some(owed) = owed else { return Ok(Unsynced::Busy) };
         let route = self.fsync_route(inode)?;
         let contents = match route {
@@ -117,7 +107,7 @@ impl Fs {
             Route::Chain | Route::Checkpoint(_) => None,
         };
         let Some(contents) = contents else {
-            let is_busy = self.budget.cache(inode).is_flying() && matches!(route, Route::Journal(_));
+            let is_busy = self.files.budget.cache(inode).is_flying() && matches!(route, Route::Journal(_));
             return Ok(if is_busy { Unsynced::Busy } else { Unsynced::Checkpoint });
         };
         let plan = Plan { breaks, route, owed, contents: Some(contents) };
@@ -161,6 +151,7 @@ enum Unsynced<'v> {
 mod tests {
     use super::super::together::tests::{after_cut, contents as contents_of, home, mounted, write};
     use super::Plan;
+    use crate::gate::Want;
     use crate::{Fs, MountOptions, RenameFlags, mkfs};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -254,22 +245,22 @@ mod tests {
         fs.fsync(&write(&fs, b"file", &[1; 4096]), false).unwrap();
         let new = write(&fs, b"new", &[2; 4096]);
         let place = |pages: u64| {
-            let (admission, change) = fs.change_to_place(pages).unwrap();
-            let (placed, owed) = fs.place_contents(&change, &new.inode, pages).unwrap();
-            admission.used(placed);
+            let change = fs.files.gate.begin(Want::blocks(pages)).unwrap();
+            let (placed, owed) = fs.durable.place_contents(&change, &new.inode, pages).unwrap();
+            change.used(placed);
             (change, owed.expect("all of them"))
         };
         let (change, owed) = place(1);
-        let contents = fs.contents_on_device(&new.inode, &owed).unwrap();
+        let contents = fs.durable.contents_on_device(&new.inode, &owed).unwrap();
         assert!(contents.is_some(), "recovery could check them");
         drop((owed, change));
         fs.write(&new, 0, &[3; 4096]).unwrap();
         let (change, owed) = place(1);
-        let (breaks, route) = (fs.checkpoints.breaks(), fs.fsync_route(&new.inode).unwrap());
+        let (breaks, route) = (fs.durable.checkpoints.breaks(), fs.durable.fsync_route(&new.inode).unwrap());
         let plan = Plan { breaks, route, owed, contents };
-        let chained = fs.place_chain(&change, &new.inode, false, plan).unwrap().expect("the journal is whole");
-        assert!(!fs.set_off(chained), "it counts");
-        assert!(fs.checkpoints.breaks() > breaks, "the chain goes on behind it");
+        let chained = fs.durable.place_chain(&change, &new.inode, false, plan).unwrap().expect("the journal is whole");
+        assert!(!fs.durable.set_off(chained), "it counts");
+        assert!(fs.durable.checkpoints.breaks() > breaks, "the chain goes on behind it");
         drop(change);
         let made = || fs.checkpoint_stats().causes["fsync"];
         let before = made();
@@ -348,10 +339,10 @@ mod tests {
     fn it_waits_for_a_flusher_that_writes_the_contents() {
         on_a_slow_device(|fs, _, cut| {
             let new = fs.lookup(&home(fs), b"new").unwrap();
-            fs.settle_contents(&new.inode).unwrap();
-            assert!(fs.budget.cache(&new.inode).is_flying(), "the device takes a second");
+            fs.files.settle_contents(&new.inode).unwrap();
+            assert!(fs.files.budget.cache(&new.inode).is_flying(), "the device takes a second");
             replace(fs, b"new", b"file", RenameFlags::Replace);
-            assert!(!fs.journal.is_lost(), "the rename is left to a checkpoint");
+            assert!(!fs.files.journal.is_lost(), "the rename is left to a checkpoint");
             fs.fsync(&home(fs), false).unwrap();
             assert_eq!(cut(), [2; 4096]);
             assert_eq!(checkpoints(fs), 0);
@@ -365,14 +356,14 @@ mod tests {
             device.all.store(true, SeqCst);
             let other = Arc::clone(fs);
             let syncing = steadyfs_rt::spawn("sync", move || other.sync().unwrap());
-            while fs.checkpoints.progress().0 == fs.checkpoints.progress().1 {
+            while fs.files.gate.progress().0 == fs.files.gate.progress().1 {
                 steadyfs_rt::sleep(Duration::from_millis(10));
             }
             device.all.store(false, SeqCst);
             // The checkpoint has the first contents of this one.
             fs.write(&fs.lookup(&home(fs), b"new").unwrap(), 0, &[3; 4096]).unwrap();
             replace(fs, b"new", b"file", RenameFlags::Replace);
-            let (frozen, done) = fs.checkpoints.progress();
+            let (frozen, done) = fs.files.gate.progress();
             assert_eq!(frozen, done, "the rename is over before the checkpoint");
             fs.fsync(&home(fs), false).unwrap();
             assert_eq!(cut(), [3; 4096]);

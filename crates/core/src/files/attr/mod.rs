@@ -11,8 +11,8 @@ pub(crate) mod times;
 pub use set::Changer;
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use crate::types::Attr;
 use crate::volume::{Change, Volume};
 use steadyfs_format::block::BlockView;
@@ -69,21 +69,17 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// The attributes of an inode.
-    pub fn attr(&self, inode: &InodeRef) -> Result<Attr> {
+impl Files {
+    /// See `Fs::attr`.
+    pub(crate) fn attr(&self, inode: &InodeRef) -> Result<Attr> {
         let features = self.vol.sb.features();
         inode.inode.read(|raw| describe(inode.ino(), inode.kind(), raw, features))?
     }
 }
 
-impl Fs {
-    /// The directory and name that an inode was last given: a hint for caches of names. With several links the
-    /// others are as good, and an inode without links keeps it.
-    ///
-    /// # Errors
-    /// If the inode cannot be read.
-    pub fn name_hint(&self, inode: &InodeRef) -> Result<(Ino, Vec<u8>)> {
+impl Files {
+    /// See `Fs::name_hint`.
+    pub(crate) fn name_hint(&self, inode: &InodeRef) -> Result<(Ino, Vec<u8>)> {
         inode.inode.read(|raw| (raw.pino(), raw.name().to_vec()))
     }
 }

@@ -3,8 +3,9 @@
 use super::protect::{self, Act};
 use super::times::clock;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::InodeRef;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::types::{Attr, SetAttr, SetTime};
 use steadyfs_format::Features;
 use steadyfs_format::dir::FileType;
@@ -48,14 +49,9 @@ impl SetAttr {
     }
 }
 
-impl Fs {
-    /// Changes attributes and returns all of them.
-    ///
-    /// # Errors
-    /// [`Error::NotPermitted`] by the inode's flags; [`Error::Invalid`] or [`Error::IsDirectory`] for the size of
-    /// anything but a regular file; [`Error::NotSupported`] for flags that cannot be changed, or a project id on a
-    /// volume without them.
-    pub fn setattr(&self, inode: &InodeRef, set: &SetAttr) -> Result<Attr> {
+impl Files {
+    /// See `Fs::setattr`.
+    pub(crate) fn setattr(&self, inode: &InodeRef, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             match inode.kind() {
                 FileType::Regular => {}
@@ -72,14 +68,8 @@ impl Fs {
         self.attr(inode)
     }
 
-    /// Takes away what a file lends to those who run it, because its contents are about to change: capabilities always,
-    /// set-id bits unless the `changer` may keep them. True if there was something.
-    ///
-    /// Costs a look at the inode where there is nothing to take, so that it can precede every write.
-    ///
-    /// # Errors
-    /// [`Error::NotPermitted`] if the inode is immutable; of the device.
-    pub fn revoke_privileges(&self, inode: &InodeRef, changer: Changer<'_>) -> Result<bool> {
+    /// See `Fs::revoke_privileges`.
+    pub(crate) fn revoke_privileges(&self, inode: &InodeRef, changer: Changer<'_>) -> Result<bool> {
         let inode = &inode.inode;
         let (mode, gid) = inode.read(|raw| (raw.mode(), raw.gid()))?;
         // Asked without a lock, so what it says may be of a moment ago, as the mode.
@@ -95,7 +85,7 @@ impl Fs {
         }
         let _inode = inode.rwsem.write();
         inode.read(|raw| protect::check(raw, Act::Append))??;
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.drop_capability(&change, inode)?;
         self.vol.edit_inode(&change, inode, |raw| {
             let mode = takes(raw.mode());
@@ -107,16 +97,12 @@ impl Fs {
         Ok(true)
     }
 
-    /// Sets the times of contents as a cache above this one noted them when it took a write, which was allowed then: no
-    /// flag of the inode forbids it now. Returns all attributes.
-    ///
-    /// # Errors
-    /// Those of a volume that takes no changes.
-    pub fn write_back_times(&self, file: &InodeRef, mtime: Time, ctime: Time) -> Result<Attr> {
+    /// See `Fs::write_back_times`.
+    pub(crate) fn write_back_times(&self, file: &InodeRef, mtime: Time, ctime: Time) -> Result<Attr> {
         let inode = &file.inode;
         {
             let _inode = inode.rwsem.write();
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             self.vol.edit_inode(&change, inode, |raw| {
                 raw.set_mtime(mtime);
                 raw.set_ctime(ctime);
@@ -131,7 +117,7 @@ impl Fs {
         let _inode = inode.rwsem.write();
         let features = self.vol.sb.features();
         inode.read(|raw| check(raw, set, features))??;
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         if let Some(mode) = set.mode {
             self.acl_follow_mode(&change, inode, mode as u16 & PERMISSIONS)?;
         }
@@ -195,7 +181,7 @@ fn apply(raw: &mut RawInode, kind: FileType, set: &SetAttr, features: Features, 
     }
 }
 
-/// Somebody who is about to change the contents of a file, as [`Fs::revoke_privileges`] sees him.
+/// Somebody who is about to change the contents of a file, as [`Files::revoke_privileges`] sees him.
 #[derive(Clone, Copy)]
 pub enum Changer<'a> {
     /// He may keep set-id bits (on Linux: `CAP_FSETID`).

@@ -1,8 +1,9 @@
 //! Time stamps: the clock that all of them come from, and when reading changes the access time.
 
 use crate::error::Error;
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::options::AccessTimes;
 use steadyfs_format::dir::FileType;
 use steadyfs_format::inode::{Inode as RawInode, Time, flags};
@@ -37,10 +38,9 @@ fn is_due(raw: &RawInode, policy: AccessTimes, now: Time) -> bool {
     }
 }
 
-impl Fs {
-    /// Notes that a file was opened by somebody who will read it where this file system does not see it; true if the
-    /// access time has changed. Linux notes the reads themselves.
-    pub fn note_open(&self, inode: &InodeRef) -> bool {
+impl Files {
+    /// See `Fs::note_open`.
+    pub(crate) fn note_open(&self, inode: &InodeRef) -> bool {
         self.note_access(&inode.inode)
     }
 
@@ -52,11 +52,13 @@ impl Fs {
     pub(crate) fn note_access(&self, inode: &Inode) -> bool {
         let (policy, now) = (self.options.access_times, clock());
         let passed_over = inode.kind == FileType::Dir && !self.options.directory_access_times;
-        if policy == AccessTimes::Never || passed_over || self.is_read_only() {
+        if policy == AccessTimes::Never || passed_over || self.vol.check_writable().is_err() {
             return false;
         }
         let store = || match inode.read(|raw| is_due(raw, policy, now))? {
-            true => self.vol.edit_times(&self.change()?, inode, |raw| raw.set_atime(now)).map(|()| true),
+            true => {
+                self.vol.edit_times(&*self.gate.begin(Want::default())?, inode, |raw| raw.set_atime(now)).map(|()| true)
+            }
             false => Ok(false),
         };
         store().unwrap_or_else(|error: Error| {

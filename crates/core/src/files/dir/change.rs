@@ -2,8 +2,8 @@
 
 use super::{FoundEntry, Place, Room, Search};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -32,7 +32,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Adds an entry where `dir_search` has found room for it.
     pub(crate) fn dir_insert(
         &self,

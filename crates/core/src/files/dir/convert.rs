@@ -4,8 +4,8 @@
 //! otherwise every entry goes to the bucket of its hash. Either the whole directory moves, or nothing has changed.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::Change;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use steadyfs_format::{FormatError, PageIndex};
 /// The blocks that a directory becomes.
 type Pages = BTreeMap<PageIndex, PageBuf>;
 
-impl Fs {
+impl Files {
     /// Moves an inline directory to blocks.
     pub(super) fn dir_convert(&self, change: &Change<'_>, dir: &Arc<Inode>) -> Result<()> {
         let features = self.vol.sb.features();

@@ -7,8 +7,8 @@
 
 use super::{DirHead, proxy};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use crate::types::DirEntry;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -27,17 +27,9 @@ struct Snapshot {
     page: PageBuf,
 }
 
-impl Fs {
-    /// Calls `f` with the entries from `cookie` on (0: all, `.` and `..` included), until it returns false or there are
-    /// no more. An entry for which `f` returned false was not consumed: to see it again, go on from where the one
-    /// before ended.
-    ///
-    /// No lock is held while `f` runs. Names that no caller could use (with `/` or NUL, from a damaged volume) are left
-    /// out.
-    ///
-    /// # Errors
-    /// [`Error::NotDirectory`]; [`Error::NotFound`] if the directory was removed meanwhile; failures to read it.
-    pub fn readdir(&self, dir: &InodeRef, cookie: u64, f: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+impl Files {
+    /// See `Fs::readdir`.
+    pub(crate) fn readdir(&self, dir: &InodeRef, cookie: u64, f: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         let dir = &dir.inode;
         if cookie == 0 {
             self.vol.dir_head(dir)?;

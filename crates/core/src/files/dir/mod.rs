@@ -27,8 +27,8 @@ pub(crate) use proxy::encrypted_text;
 pub(crate) use search::{Room, Search};
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -115,7 +115,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Whether the directory holds nothing but its dot entries.
     pub(crate) fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
         let head = self.vol.dir_head(dir)?;

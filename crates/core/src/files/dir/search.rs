@@ -4,8 +4,8 @@ use super::names::Known;
 use super::query::Query;
 use super::{DirHead, FoundEntry, Place};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::Volume;
 use std::sync::Arc;
 use steadyfs_format::PageIndex;
@@ -47,7 +47,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// The entry with this name.
     pub(crate) fn dir_find(&self, dir: &Arc<Inode>, name: &[u8]) -> Result<Option<FoundEntry>> {
         let head = self.vol.dir_head(dir)?;

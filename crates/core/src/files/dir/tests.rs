@@ -4,6 +4,7 @@ use super::{FoundEntry, Search};
 use crate::error::Error;
 use crate::files::inode::InodeRef;
 use crate::fs::Fs;
+use crate::gate::Want;
 use crate::mkfs::{self, MkfsOptions};
 use crate::options::MountOptions;
 use crate::types::NewInode;
@@ -25,13 +26,13 @@ fn make(fs: &Fs, name: &str, mode: u32) -> InodeRef {
 }
 
 fn insert(fs: &Fs, dir: &InodeRef, name: &[u8], ino: Ino) {
-    let change = fs.change().unwrap();
-    let Search::Missing(room) = fs.dir_search(&dir.inode, name).unwrap() else { panic!("the name exists") };
-    fs.dir_insert(&change, &dir.inode, room, name, ino, FileType::Regular).unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
+    let Search::Missing(room) = fs.files.dir_search(&dir.inode, name).unwrap() else { panic!("the name exists") };
+    fs.files.dir_insert(&change, &dir.inode, room, name, ino, FileType::Regular).unwrap();
 }
 
 fn mark(fs: &Fs, dir: &InodeRef, advice: u8, bits: u32) {
-    let change = fs.change().unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
     fs.vol
         .edit_inode(&change, &dir.inode, |raw| {
             raw.set_advise(raw.advise() | advice);
@@ -57,7 +58,7 @@ fn encrypted_names_are_shown_as_stand_ins_and_found_by_them() {
     let (dir, file) = (make(&fs, "d", 0o040_755), make(&fs, "f", 0o100_644));
     for count in [8, 200] {
         for n in 0..count {
-            if fs.dir_find(&dir.inode, &ciphertext(n)).unwrap().is_none() {
+            if fs.files.dir_find(&dir.inode, &ciphertext(n)).unwrap().is_none() {
                 insert(&fs, &dir, &ciphertext(n), file.ino());
             }
         }
@@ -79,7 +80,7 @@ fn encrypted_names_are_shown_as_stand_ins_and_found_by_them() {
                 assert!(matches!(refused, Err(Error::ReadOnly(_))), "{refused:?}");
             }
         }
-        let change = fs.change().unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         fs.vol
             .edit_inode(&change, &dir.inode, |raw| {
                 raw.set_advise(0);
@@ -109,10 +110,10 @@ fn folded_names_are_found_in_any_case() {
     }
     let hash = name_hash(b"makefile");
     let page = bucket_of(hash, 1, 0).first;
-    let change = fs.change().unwrap();
-    let mut block = fs.page(&big.inode, page).unwrap().unwrap_or_default();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
+    let mut block = fs.files.page(&big.inode, page).unwrap().unwrap_or_default();
     DentriesMut::block(block.make_mut()).insert(hash, b"Makefile", file.ino(), FileType::Regular).unwrap();
-    fs.put_page(&change, &big.inode, page, block).unwrap();
+    fs.files.put_page(&change, &big.inode, page, block).unwrap();
     fs.vol
         .edit_inode(&change, &big.inode, |raw| {
             raw.set_current_depth(2);
@@ -135,7 +136,7 @@ fn a_directory_that_lies_about_its_shape_is_searched_in_bounds() {
         insert(&fs, &dir, format!("{n}").as_bytes(), file.ino());
     }
     let limit = dir.inode.read(|raw| raw.shape(fs.vol.sb.features()).unwrap().addressing().max_pages()).unwrap();
-    let change = fs.change().unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
     fs.vol
         .edit_inode(&change, &dir.inode, |raw| {
             raw.set_current_depth(63);
@@ -143,10 +144,10 @@ fn a_directory_that_lies_about_its_shape_is_searched_in_bounds() {
         })
         .unwrap();
     drop(change);
-    assert!(fs.dir_find(&dir.inode, b"nothing").unwrap().is_none());
-    assert!(matches!(fs.dir_find(&dir.inode, b"77"), Ok(Some(FoundEntry { .. }))));
+    assert!(fs.files.dir_find(&dir.inode, b"nothing").unwrap().is_none());
+    assert!(matches!(fs.files.dir_find(&dir.inode, b"77"), Ok(Some(FoundEntry { .. }))));
     assert_eq!(list(&fs, &dir).len(), 300, "holes of terabytes are passed over");
-    assert!(!fs.dir_is_empty(&dir.inode).unwrap());
+    assert!(!fs.files.dir_is_empty(&dir.inode).unwrap());
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn cycles_of_directories_are_refused() {
         assert!(matches!(fs.rename(&inner, name, &outer, b"x", Default::default()), Err(Error::Corrupt(_))));
     }
     // Directories that claim to be each other's parent.
-    let change = fs.change().unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
     fs.vol.edit_inode(&change, &outer.inode, |raw| raw.set_pino(inner.ino())).unwrap();
     drop(change);
     let other = make(&fs, "other", 0o040_755);
@@ -169,7 +170,7 @@ fn cycles_of_directories_are_refused() {
     assert!(matches!(fs.rename(&other, b"x", &inner, b"y", Default::default()), Err(Error::Corrupt(_))));
     // An entry that leads to the root, which says that it is here.
     let root = fs.root().unwrap();
-    let change = fs.change().unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
     fs.vol.edit_inode(&change, &root.inode, |raw| raw.set_pino(other.ino())).unwrap();
     drop(change);
     insert(&fs, &other, b"root", root.ino());
@@ -187,11 +188,11 @@ fn what_is_remembered_of_pages_changes_nothing_but_the_time() {
     for round in 0..12_000 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let name = name(random >> 8 & 0xfff);
-        let found = fs.dir_find(&dir.inode, &name).unwrap();
+        let found = fs.files.dir_find(&dir.inode, &name).unwrap();
         assert_eq!(found.is_some(), there.contains(&name), "round {round}");
         match found {
             Some(found) => {
-                fs.dir_remove(&fs.change().unwrap(), &dir.inode, found.place).unwrap();
+                fs.files.dir_remove(&fs.files.gate.begin(Want::default()).unwrap(), &dir.inode, found.place).unwrap();
                 there.remove(&name);
             }
             None => {
@@ -200,7 +201,7 @@ fn what_is_remembered_of_pages_changes_nothing_but_the_time() {
             }
         }
         if round > 4000 && round % 100 == 0 {
-            let place = |fs: &Fs| match fs.dir_search(&dir.inode, &name).unwrap() {
+            let place = |fs: &Fs| match fs.files.dir_search(&dir.inode, &name).unwrap() {
                 Search::Found(found) => (Some(found), None),
                 Search::Missing(room) => (None, Some(room)),
             };

@@ -12,9 +12,10 @@ use super::payload::Payload;
 use super::writeback::Trigger;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::mapping::LeafOrGap;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::gate::admission::Admission;
 use crate::locks;
 use crate::volume::Change;
@@ -64,14 +65,9 @@ impl Flights {
     }
 }
 
-impl Fs {
-    /// Reads as [`Fs::read`], without putting pages into the cache. Any offset and length will do. Whole pages at the
-    /// start of a page go straight from the device into memory that is aligned; then the rest of the last page is
-    /// overwritten, too.
-    ///
-    /// # Errors
-    /// As [`Fs::read`].
-    pub fn read_direct(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
+impl Files {
+    /// See `Fs::read_direct`.
+    pub(crate) fn read_direct(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
         let n = {
@@ -84,29 +80,20 @@ impl Fs {
         Ok(n)
     }
 
-    /// Writes as [`Fs::write`]; the data has reached the device when this returns (durable after a flush: see
-    /// [`Fs::fsync`]). Whole pages go straight to the device; a request that is not made of whole pages goes through
-    /// the cache.
-    ///
-    /// # Errors
-    /// As [`Fs::write`], and I/O errors of the write itself.
-    pub fn write_direct(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
+    /// See `Fs::write_direct`.
+    pub(crate) fn write_direct(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         regular(&file.inode)?;
         self.traffic.note_write(self.write_direct_with(&file.inode, off, Payload::Bytes(data), Times::Ours))
     }
 
-    /// As [`Fs::write_direct`], with pages that are taken as they are, without a copy, from page `first` of the file
-    /// on.
-    ///
-    /// # Errors
-    /// As [`Fs::write_direct`].
-    pub fn write_pages_direct(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
+    /// See `Fs::write_pages_direct`.
+    pub(crate) fn write_pages_direct(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
         regular(&file.inode)?;
         let written = self.write_direct_with(&file.inode, first.byte_offset(), Payload::Pages(pages), Times::Ours);
         self.traffic.note_write(written)
     }
 
-    /// As [`Fs::write_direct`], to a regular file.
+    /// As [`Files::write_direct`], to a regular file.
     pub(super) fn write_direct_with(
         &self,
         inode: &Arc<Inode>,
@@ -200,7 +187,7 @@ impl Fs {
         }
         let landed = flights.wait();
         if done > 0 && self.stays_in_place(inode, Trigger::Direct) {
-            inode.overwrites.note(self.checkpoints.progress().0);
+            inode.overwrites.note(self.gate.progress().0);
         }
         landed?;
         drop(held);
@@ -214,13 +201,12 @@ impl Fs {
     /// gives it back.
     fn admit_next<H>(&self, held: &mut Option<H>, blocks: u64) -> Result<Admission<'_>> {
         if held.is_some()
-            && let Some(admission) = self.try_admit(blocks)
+            && let Some(admission) = self.gate.try_admit(blocks)
         {
             return Ok(admission);
         }
         *held = None;
-        self.prepare_change()?;
-        self.admit(blocks)
+        self.gate.admit(&Want::blocks(blocks))
     }
 
     fn place_piece(

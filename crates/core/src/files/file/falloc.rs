@@ -5,16 +5,17 @@
 
 use super::{Facts, PAGE, pages_of, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
+use crate::gate::Want;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{advise, flags};
 
-/// What [`Fs::fallocate`] does with a range.
+/// What [`Files::fallocate`] does with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallocMode {
     /// Reserve space for all of it.
@@ -35,13 +36,9 @@ pub enum FallocMode {
     InsertRange,
 }
 
-impl Fs {
-    /// Allocates, frees or moves ranges of a regular file.
-    ///
-    /// # Errors
-    /// `Invalid` for an empty range, and for ranges that the mode does not allow; `TooBig`; `NoSpace`; what forbids
-    /// changing the file.
-    pub fn fallocate(&self, file: &InodeRef, mode: FallocMode, off: u64, len: u64) -> Result<()> {
+impl Files {
+    /// See `Fs::fallocate`.
+    pub(crate) fn fallocate(&self, file: &InodeRef, mode: FallocMode, off: u64, len: u64) -> Result<()> {
         let inode = &file.inode;
         regular(inode)?;
         let end = off.checked_add(len).filter(|_| len > 0).ok_or(Error::Invalid)?;
@@ -80,7 +77,7 @@ impl Fs {
 
     /// Moves the size up to `end`, or marks that there are blocks beyond it.
     fn after_allocation(&self, inode: &Arc<Inode>, facts: &mut Facts, end: u64, keep_size: bool) -> Result<()> {
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         let size = if keep_size { facts.size } else { facts.size.max(end) };
         assert!(size >= facts.size, "an allocation cuts inode {} from {} to {size} bytes", inode.ino, facts.size);
         if facts.inline {
@@ -101,7 +98,7 @@ impl Fs {
     fn punch(&self, inode: &Arc<Inode>, facts: &Facts, bytes: Range<u64>) -> Result<()> {
         if facts.inline {
             let end = bytes.end.min(facts.size);
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             return self.vol.zero_inline(&change, inode, facts, bytes.start.min(end)..end);
         }
         let whole = self.zero_edges(inode, bytes)?;
@@ -112,7 +109,7 @@ impl Fs {
     fn zero_range(&self, inode: &Arc<Inode>, facts: &mut Facts, bytes: Range<u64>, keep_size: bool) -> Result<()> {
         if bytes.end <= facts.inline_room() {
             let end = bytes.end.min(facts.size);
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             self.vol.zero_inline(&change, inode, facts, bytes.start.min(end)..end)?;
             drop(change);
             return self.after_allocation(inode, facts, bytes.end, keep_size);
@@ -144,7 +141,7 @@ impl Fs {
     }
 
     fn note_change(&self, inode: &Arc<Inode>) -> Result<()> {
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.vol.edit_inode(&change, inode, |raw| touch_contents(raw, clock()))
     }
 }

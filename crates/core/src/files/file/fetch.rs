@@ -7,9 +7,9 @@
 
 use super::PAGE;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
 use crate::files::mapping::{Extent, LeafOrGap};
-use crate::fs::Fs;
 use crate::volume::Volume;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
@@ -65,7 +65,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// The contents of pages that are not cached: `None` for a hole, a zero page for what was reserved and never
     /// written. The file's `i_rwsem` is held, at least shared.
     pub(super) fn fetch(
@@ -74,7 +74,7 @@ impl Fs {
         range: Range<PageIndex>,
         keep: Keep,
     ) -> Result<Vec<Option<PageBuf>>> {
-        self.reclaim.note_request();
+        self.gate.note_request();
         let mut out = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;
         while at < range.end {
@@ -141,11 +141,11 @@ impl Fs {
         Ok(Some(out))
     }
 
-    /// As [`Fs::fetch`], into memory of the caller's, of which it fills a page for each: zeros for a hole. Nothing
+    /// As [`Files::fetch`], into memory of the caller's, of which it fills a page for each: zeros for a hole. Nothing
     /// stays in the cache.
     pub(super) fn fetch_to(&self, inode: &Arc<Inode>, range: Range<PageIndex>, target: &mut [u8]) -> Result<()> {
         assert_eq!(target.len() as u64, (range.end - range.start) * PAGE, "a page for each");
-        self.reclaim.note_request();
+        self.gate.note_request();
         let (mut at, mut rest) = (range.start, target);
         while at < range.end {
             let until = match self.vol.leaf(inode, at) {

@@ -14,9 +14,10 @@
 use super::flusher::INTERVAL;
 use super::writeback::ALL_PAGES;
 use crate::error::Result;
+use crate::files::Files;
 use crate::files::inode::Inode;
 use crate::files::pages::CacheStats;
-use crate::fs::Fs;
+use crate::gate::{Begun, Want};
 use crate::options::WriteBack;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -33,13 +34,13 @@ const PATIENCE: u64 = 16;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts the flusher of a writable volume, which ends with it.
-pub(crate) fn start_flusher(fs: &Arc<Fs>) {
+pub(crate) fn start_flusher(fs: &Arc<Files>) {
     let weak = Arc::downgrade(fs);
     fs.flusher.start(&fs.budget, move || round(&weak));
 }
 
 /// One round; false if the volume is gone.
-fn round(fs: &Weak<Fs>) -> bool {
+fn round(fs: &Weak<Files>) -> bool {
     let Some(fs) = fs.upgrade() else { return false };
     if fs.vol.check_writable().is_ok()
         && let Err(e) = fs.flush_files()
@@ -53,7 +54,7 @@ fn round(fs: &Weak<Fs>) -> bool {
     true
 }
 
-impl Fs {
+impl Files {
     /// Writes files that have been dirty too long, and others while there are too many dirty pages; each file once.
     fn flush_files(&self) -> Result<()> {
         let failures = self.budget.failures();
@@ -105,15 +106,15 @@ impl Fs {
             let file = self.budget.oldest_dirty_file(None).filter(|_| dirty > flying);
             let Some((since, file)) = file else {
                 if flying == 0 {
-                    return self.flush_dirty_dirs(|| self.change());
+                    return self.flush_dirty_dirs(|| self.gate.begin(Want::default()).map(Begun::into_change));
                 }
                 self.budget.wait_landing(|| !self.budget.must_flush());
                 continue;
             };
             let pages = self.flush_size(&file);
-            let (admission, change) = self.change_to_place(pages)?;
+            let change = self.gate.begin(Want::blocks(pages))?;
             let placed = self.flush_pages(&change, &file, pages as usize)?;
-            admission.used(placed as u64);
+            change.used(placed as u64);
             self.journal.note_contents(since + AGE);
             if placed == 0 {
                 steadyfs_rt::yield_now(); // another thread has just taken them

@@ -7,8 +7,8 @@
 
 use super::Facts;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Moves inline data to page 0, or just gives the area up if it is empty.
     pub(super) fn convert_inline(&self, change: &Change<'_>, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
         let features = self.vol.sb.features();

@@ -2,15 +2,15 @@
 
 use super::fetch::Keep;
 use crate::error::Result;
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::Change;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::PageIndex;
 
-impl Fs {
+impl Files {
     /// The contents of a page; `None` for a hole. A page that was reserved and never written is zero.
     pub(crate) fn page(&self, inode: &Arc<Inode>, page: PageIndex) -> Result<Option<PageBuf>> {
         if let Some(buf) = self.budget.cache(inode).get(page) {

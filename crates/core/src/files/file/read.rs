@@ -4,8 +4,8 @@
 use super::fetch::Keep;
 use super::{Facts, PAGE, page_end, pages_of, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -16,14 +16,9 @@ use steadyfs_rt::{Cost, charge, charge_n};
 /// Pages handled at a time.
 const WINDOW_PAGES: u64 = 256;
 
-impl Fs {
-    /// Reads from a regular file at a byte offset; returns how many bytes there were, fewer than asked for only at the
-    /// end.
-    ///
-    /// # Errors
-    /// `IsDirectory` and `Invalid` for anything but a regular file; `Unsupported` for encrypted contents; damage and
-    /// I/O errors.
-    pub fn read(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
+impl Files {
+    /// See `Fs::read`.
+    pub(crate) fn read(&self, file: &InodeRef, off: u64, buf: &mut [u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
         let n = {

@@ -5,8 +5,9 @@
 
 use super::{Facts, PIECE_PAGES};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::Volume;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -72,7 +73,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Reserves the holes of a range, all or none. Inline contents move to a page first.
     pub(super) fn reserve_all(&self, inode: &Arc<Inode>, facts: &mut Facts, range: Range<PageIndex>) -> Result<()> {
         // Inline contents become page 0.
@@ -88,7 +89,7 @@ impl Fs {
             let mut at = hole.start;
             while at < hole.end {
                 let piece = at..hole.end.min(at + RESERVE_PAGES);
-                match self.change().and_then(|change| self.vol.reserve(&change, inode, piece)) {
+                match self.gate.begin(Want::default()).and_then(|change| self.vol.reserve(&change, inode, piece)) {
                     Ok(reached) => at = reached,
                     Err(error) => {
                         self.give_back(inode, &holes, at)?;
@@ -127,7 +128,7 @@ impl Fs {
     /// Moves inline contents to a page.
     pub(super) fn leave_inline(&self, inode: &Arc<Inode>, facts: &mut Facts) -> Result<()> {
         if facts.inline {
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             self.convert_inline(&change, inode, facts)?;
         }
         Ok(())

@@ -5,12 +5,12 @@
 
 use super::{page_end, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use std::sync::Arc;
 use steadyfs_format::{PageIndex, Slot};
 
-/// What [`Fs::seek`] looks for.
+/// What [`Files::seek`] looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
     /// The next byte of data.
@@ -24,12 +24,9 @@ const FIRST_STEP: u64 = 16;
 /// Pages looked at in a step at most; each is four times the one before.
 const LAST_STEP: u64 = 1 << 16;
 
-impl Fs {
-    /// The first offset at or after `off` that is data, or a hole.
-    ///
-    /// # Errors
-    /// `NoSuchOffset` if `off` is not below the size, or if there is no data from there on.
-    pub fn seek(&self, file: &InodeRef, off: u64, whence: Whence) -> Result<u64> {
+impl Files {
+    /// See `Fs::seek`.
+    pub(crate) fn seek(&self, file: &InodeRef, off: u64, whence: Whence) -> Result<u64> {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.read();

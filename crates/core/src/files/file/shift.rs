@@ -8,8 +8,9 @@
 use super::fetch::Keep;
 use super::{Facts, PAGE, PIECE_PAGES, page_end};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Takes a range out of the file.
     pub(super) fn collapse(&self, inode: &Arc<Inode>, facts: &mut Facts, bytes: Range<u64>) -> Result<()> {
         if !bytes.start.is_multiple_of(PAGE) || !bytes.end.is_multiple_of(PAGE) || bytes.end >= facts.size {
@@ -71,7 +72,7 @@ impl Fs {
         let pages = self.contents(inode, facts, from, Keep::No)?;
         assert_eq!(pages.len() as u64, count, "pages of inode {} from {to:?} on", inode.ino);
         let target = to..to + pages.len() as u64;
-        let (_admission, _held, change) = self.change_contents(inode, target.clone(), pages.len() as u64)?;
+        let change = self.gate.begin(Want::blocks(pages.len() as u64).on(&inode.gc, target.clone()))?;
         self.budget.cache(inode).remove(target.clone());
         let mut at = to;
         for run in pages.chunk_by(|a, b| Content::of(a) == Content::of(b)) {

@@ -6,10 +6,11 @@
 
 use super::{Facts, PAGE, page_end, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::Inode;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::{Change, Volume};
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,10 +27,9 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// The largest file in bytes: what Linux allows, whatever share of it the inode itself could hold (format section
-    /// 7.3). Follows from the width of the volume's addresses.
-    pub fn max_file_size(&self) -> u64 {
+impl Files {
+    /// See `Fs::max_file_size`.
+    pub(crate) fn max_file_size(&self) -> u64 {
         Width::of(self.vol.sb.features()).max_file_size()
     }
 
@@ -58,7 +58,7 @@ impl Fs {
             return self.grow(inode, facts, size);
         }
         if facts.inline {
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             self.vol.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
@@ -68,13 +68,13 @@ impl Fs {
 
     fn grow(&self, inode: &Arc<Inode>, facts: &mut Facts, size: u64) -> Result<()> {
         if facts.inline && size <= facts.inline_room() {
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             self.vol.edit_inline(&change, inode, facts, size, |_| ())?;
             facts.size = size;
             return Ok(());
         }
         self.uncover(inode, facts, size)?;
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         if facts.inline {
             self.convert_inline(&change, inode, facts)?;
         }
@@ -119,7 +119,7 @@ impl Fs {
         self.budget.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
-            let (_admission, _held, change) = self.change_contents(inode, at..range.end, 0)?;
+            let change = self.gate.begin(Want::blocks(0).on(&inode.gc, at..range.end))?;
             at = self.renew_piece(&change, inode, at..range.end)?;
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Fs {
         self.budget.cache(inode).remove(range.clone());
         let mut at = range.start;
         while at < range.end {
-            let (_admission, _held, change) = self.change_contents(inode, at..range.end, 0)?;
+            let change = self.gate.begin(Want::blocks(0).on(&inode.gc, at..range.end))?;
             at = self.free_piece(&change, inode, at..range.end)?;
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Fs {
     pub(super) fn zero_in_page(&self, inode: &Arc<Inode>, from: u64, to: u64) -> Result<()> {
         match self.zeroed_page(inode, from, to)? {
             Some((page, buf)) => {
-                let (_admission, _held, change) = self.change_contents(inode, page..page + 1, 0)?;
+                let change = self.gate.begin(Want::blocks(0).on(&inode.gc, page..page + 1))?;
                 self.put_page(&change, inode, page, buf)
             }
             None => Ok(()),
@@ -169,8 +169,8 @@ impl Fs {
         };
         let keep = page_end(size);
         {
-            let (_admission, _held, change) =
-                self.change_contents(inode, PageIndex::of_byte(size)..PageIndex(u64::MAX), 0)?;
+            let change =
+                self.gate.begin(Want::blocks(0).on(&inode.gc, PageIndex::of_byte(size)..PageIndex(u64::MAX)))?;
             // Under the change that moves the end: a checkpoint in between would have zeros where the old end still
             // shows them. Nor may they come where the last checkpoint has the page.
             if let Some((page, buf)) = tail {
@@ -200,7 +200,7 @@ impl Fs {
         let mut at = Some(page_end(facts.size)).filter(|_| !facts.inline);
         loop {
             let cut = page_end(facts.size)..PageIndex(u64::MAX);
-            let (_admission, _held, change) = self.change_contents(inode, cut, 0)?;
+            let change = self.gate.begin(Want::blocks(0).on(&inode.gc, cut))?;
             at = match at {
                 Some(from) => self.free_some(&change, inode, from)?,
                 None => return self.vol.end_cut(&change, inode, facts),
@@ -236,7 +236,7 @@ impl Fs {
             self.budget.cache(inode).remove(PageIndex(0)..self.vol.tree_pages(inode)?);
             let mut at = Some(PageIndex(0));
             while let Some(from) = at {
-                let change = self.change_to_free()?;
+                let change = self.gate.begin(Want::to_free())?;
                 at = self.free_some(&change, inode, from)?;
             }
         }

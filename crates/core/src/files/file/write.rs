@@ -5,8 +5,9 @@ use super::flush::AGE;
 use super::payload::Payload;
 use super::{Facts, PAGE, PIECE_PAGES, Times, pages_of, regular};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -14,41 +15,25 @@ use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{Inode as RawInode, flags};
 use steadyfs_rt::{Cost, charge, charge_n, now};
 
-impl Fs {
-    /// Writes to a regular file at a byte offset; returns how many bytes were written, fewer than given only if space
-    /// or the largest file size ran out on the way. The data reaches the device later; see [`Fs::fsync`].
-    ///
-    /// # Errors
-    /// `IsDirectory` and `Invalid` for anything but a regular file; `TooBig` beyond the largest file; `NoSpace`; what
-    /// forbids changing the file at all.
-    pub fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
+impl Files {
+    /// See `Fs::write`.
+    pub(crate) fn write(&self, file: &InodeRef, off: u64, data: &[u8]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
         self.traffic.note_write(self.write_locked(inode, off, Payload::Bytes(data), Times::Ours))
     }
 
-    /// Writes as [`Fs::write`], with pages that are taken as they are, without a copy, from page `first` of the file
-    /// on. Synthetic pages stay synthetic on their way to the device.
-    ///
-    /// # Errors
-    /// As [`Fs::write`].
-    pub fn write_pages(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
+    /// See `Fs::write_pages`.
+    pub(crate) fn write_pages(&self, file: &InodeRef, first: PageIndex, pages: &[PageBuf]) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
         self.traffic.note_write(self.write_locked(inode, first.byte_offset(), Payload::Pages(pages), Times::Ours))
     }
 
-    /// Writes what a cache above this one held back, as [`Fs::write`] or, if it will not be read again soon, as
-    /// [`Fs::write_direct`]; leaves the file's times alone. What may be written was decided when that cache took it: an
-    /// inode that became immutable meanwhile is written all the same. A cache holds back whole pages, so an append to
-    /// an append-only file may begin before its end; but what the file holds must not change.
-    ///
-    /// # Errors
-    /// As [`Fs::write`], for what the device refuses stays in memory; `NotPermitted` if it would change bytes of an
-    /// append-only file.
-    pub fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
+    /// See `Fs::write_back`.
+    pub(crate) fn write_back(&self, file: &InodeRef, off: u64, data: &[u8], direct: bool) -> Result<usize> {
         let inode = &file.inode;
         regular(inode)?;
         if inode.read(RawInode::flags)? & flags::APPEND != 0 {
@@ -76,11 +61,8 @@ impl Fs {
         if changes { Err(Error::NotPermitted) } else { Ok(()) }
     }
 
-    /// Writes at the end of a regular file, wherever that is then; returns the offset and the number of bytes written.
-    ///
-    /// # Errors
-    /// As [`Fs::write`].
-    pub fn append(&self, file: &InodeRef, data: &[u8]) -> Result<(u64, usize)> {
+    /// See `Fs::append`.
+    pub(crate) fn append(&self, file: &InodeRef, data: &[u8]) -> Result<(u64, usize)> {
         let inode = &file.inode;
         regular(inode)?;
         let _lock = inode.rwsem.write();
@@ -125,7 +107,7 @@ impl Fs {
         if !facts.inline {
             self.load_edges(inode, facts, at, end)?;
         }
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         if let Payload::Bytes(data) = data
             && end <= facts.inline_room()
         {
@@ -164,7 +146,7 @@ impl Fs {
             self.journal.note_contents(now() + AGE);
             return Ok(());
         }
-        inode.note_contents(self.checkpoints.progress().0);
+        inode.note_contents(self.gate.progress().0);
         if has_name {
             self.log_inode(change, inode, false);
         }

@@ -8,10 +8,11 @@
 
 use super::PIECE_PAGES;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
 use crate::files::mapping::LeafOrGap;
 use crate::files::pages::Claim;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::options::{FSYNC_PAGES, InPlace};
 use crate::volume::Change;
 use crate::volume::nodes::disk_size::UNLIMITED;
@@ -48,7 +49,7 @@ struct Batch {
     next: Option<PageIndex>,
 }
 
-impl Fs {
+impl Files {
     /// Writes the dirty pages of a range and waits until they, and all writes of this inode in flight, have ended.
     ///
     /// # Errors
@@ -57,7 +58,7 @@ impl Fs {
         self.writeback_for(inode, range, Trigger::Turn)
     }
 
-    /// As [`Fs::writeback`], for this reason.
+    /// As [`Files::writeback`], for this reason.
     pub(crate) fn writeback_for(&self, inode: &Arc<Inode>, range: Range<PageIndex>, why: Trigger) -> Result<()> {
         let failures = inode.write_errors.count();
         let in_place = self.stays_in_place(inode, why);
@@ -148,13 +149,13 @@ impl Fs {
         let mut at = range.start;
         while self.budget.cache(inode).next_dirty(&(at..range.end)).is_some() {
             let pages = self.flush_size(inode);
-            let (admission, change) = self.change_to_place(pages)?;
+            let change = self.gate.begin(Want::blocks(pages))?;
             self.gather(&change);
             let batch = self.flush_range(&change, inode, at..range.end, pages as usize, in_place)?;
-            admission.used(batch.pages as u64);
+            change.used(batch.pages as u64);
             match batch.next {
                 Some(next) => at = next,
-                None => return Ok(change.into_gathered()),
+                None => return Ok(change.take_gathered()),
             }
         }
         Ok(Vec::new())
@@ -171,11 +172,11 @@ impl Fs {
         while self.budget.cache(inode).next_dirty(&(at..ALL_PAGES.end)).is_some() {
             let pages = (depth.wait(most_requests) * pages_each).min(self.flush_size(inode));
             let before = depth.set_off();
-            let (admission, change) = self.change_to_place(pages)?;
+            let change = self.gate.begin(Want::blocks(pages))?;
             change.watch(depth);
             self.gather(&change);
             let batch = self.flush_range(&change, inode, at..ALL_PAGES.end, pages as usize, in_place)?;
-            admission.used(batch.pages as u64);
+            change.used(batch.pages as u64);
             drop(change);
             pages_each = (batch.pages as u64).div_ceil((depth.set_off() - before).max(1)).max(1);
             match batch.next {
@@ -247,7 +248,7 @@ impl Fs {
             return Ok(None);
         }
         if in_place {
-            inode.overwrites.note(self.checkpoints.progress().0);
+            inode.overwrites.note(self.gate.progress().0);
         }
         let taken = cache.take_dirty(&leaf.part(&range), max);
         let Some((last, _)) = taken.pages.last() else { return Ok(None) };

@@ -6,8 +6,8 @@
 
 use super::{LeafOrGap, addressing, place_of};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
 use crate::volume::{Change, Volume};
@@ -59,7 +59,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Frees the first part of a range: the slots that lie in one node, and that node if nothing is left in it. Returns
     /// where to go on; `range.end` when all is done.
     pub(crate) fn free_piece(

@@ -21,8 +21,8 @@ pub(crate) use extents::Extent;
 pub(crate) use way::{LeafOrGap, addressing};
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::options::policies::{DataToPlace, Own};
 use crate::volume::Volume;
 use crate::volume::nodes::cache::NodeRead;
@@ -44,7 +44,7 @@ impl Inode {
     }
 }
 
-impl Fs {
+impl Files {
     /// The log that data of an inode goes to now: its own, or, for a regular file, the one that the mount's policy
     /// chooses.
     pub(crate) fn log_for(&self, inode: &Inode) -> Log {

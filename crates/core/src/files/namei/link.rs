@@ -3,11 +3,12 @@
 use super::shape::Tried;
 use super::{check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::{self, Act};
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -23,14 +24,9 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// Gives an inode another name, or a first one if [`Fs::tmpfile`] made it.
-    ///
-    /// # Errors
-    /// [`Error::NotPermitted`] for directories and protected inodes, [`Error::Exists`], [`Error::TooManyLinks`],
-    /// [`Error::NotFound`] if the last name was removed, [`Error::CrossProject`] into a directory that keeps another
-    /// project.
-    pub fn link(&self, inode: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
+impl Files {
+    /// See `Fs::link`.
+    pub(crate) fn link(&self, inode: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         if inode.kind() == FileType::Dir {
             return Err(Error::NotPermitted);
@@ -43,7 +39,7 @@ impl Fs {
         let unnamed = self.orphans.get(inode.ino()) == Some(Orphan::Unnamed);
         let project = inode.inode.read(|raw| check_link(raw, unnamed).map(|()| raw.project_id(features)))??;
         dir.read(|raw| check_project(raw, project, features))??;
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.transact(&change, |t| {
             t.insert(dir, room, name, inode)?;
             t.changes(inode);
@@ -63,23 +59,16 @@ impl Fs {
         Ok(())
     }
 
-    /// Removes a name of anything but a directory. The inode goes with its last name, as soon as nobody uses it.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotPermitted`] for protected inodes and directories.
-    pub fn unlink(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
+    /// See `Fs::unlink`.
+    pub(crate) fn unlink(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let last = self.unlink_locked(&dir.inode, name)?;
         self.reap_own(last);
         Ok(())
     }
 
-    /// As [`Fs::unlink`]. If that was the last name the inode is returned, to be used on: it goes with the last
-    /// reference, once [`Fs::reap`] is called.
-    ///
-    /// # Errors
-    /// As [`Fs::unlink`].
-    pub fn unlink_held(&self, dir: &InodeRef, name: &[u8]) -> Result<Option<InodeRef>> {
+    /// See `Fs::unlink_held`.
+    pub(crate) fn unlink_held(&self, dir: &InodeRef, name: &[u8]) -> Result<Option<InodeRef>> {
         check_name(name)?;
         let held = self.unlink_locked(&dir.inode, name)?;
         self.reap_quietly();
@@ -100,7 +89,7 @@ impl Fs {
         let locked = child.inode.rwsem.write();
         self.vol.check_removal(dir, &child)?;
         let last = child.inode.read(RawInode::links)? <= 1;
-        let change = self.change_to_free()?;
+        let change = self.gate.begin(Want::to_free())?;
         self.transact(&change, |t| {
             if last {
                 t.orphan(&child, Orphan::Unlinked)?;
@@ -113,30 +102,22 @@ impl Fs {
         })?;
         self.since.note_lost_name(dir.ino, name, !last);
         if last {
-            child.inode.lose_last_name(self.checkpoints.progress().0);
+            child.inode.lose_last_name(self.gate.progress().0);
         }
         drop((change, locked));
         Ok(last.then_some(child))
     }
 
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// [`Error::NotEmpty`], [`Error::NotDirectory`], [`Error::NotFound`], [`Error::Invalid`] for `.`,
-    /// [`Error::NotPermitted`].
-    pub fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
+    /// See `Fs::rmdir`.
+    pub(crate) fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         check_name(name)?;
         let removed = self.rmdir_locked(&dir.inode, name)?;
         self.reap_own(Some(removed));
         Ok(())
     }
 
-    /// As [`Fs::rmdir`]. Returns the directory, to be used on: it goes with the last reference, once [`Fs::reap`] is
-    /// called.
-    ///
-    /// # Errors
-    /// As [`Fs::rmdir`].
-    pub fn rmdir_held(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+    /// See `Fs::rmdir_held`.
+    pub(crate) fn rmdir_held(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
         check_name(name)?;
         let held = self.rmdir_locked(&dir.inode, name)?;
         self.reap_quietly();
@@ -169,7 +150,7 @@ impl Fs {
         if !self.dir_is_empty(&child.inode)? {
             return Err(Error::NotEmpty);
         }
-        let change = self.change_to_free()?;
+        let change = self.gate.begin(Want::to_free())?;
         self.transact(&change, |t| {
             t.orphan(&child, Orphan::Unlinked)?;
             t.remove(dir, name, found.place, &child)?;
@@ -182,7 +163,7 @@ impl Fs {
             self.vol.edit_inode(&change, &child.inode, |raw| drop_directory(raw, now))
         })?;
         self.since.note_lost_name(dir.ino, name, true);
-        child.inode.lose_last_name(self.checkpoints.progress().0);
+        child.inode.lose_last_name(self.gate.progress().0);
         drop((change, locked));
         Ok(Tried::Done(child))
     }

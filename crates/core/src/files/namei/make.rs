@@ -4,12 +4,13 @@ use super::birth::{Birth, InlineChoice, Parent};
 use super::transaction::Transaction;
 use super::{MAX_TARGET, check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::dir::{Room, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::types::NewInode;
 use crate::volume::Change;
 use std::sync::Arc;
@@ -30,25 +31,16 @@ pub(super) struct Order<'a> {
     pub(super) links: u32,
 }
 
-impl Fs {
-    /// Makes a file, directory, device, FIFO or socket, by the type bits of `new.mode`.
-    ///
-    /// # Errors
-    /// [`Error::Exists`], [`Error::NoSpace`], [`Error::Invalid`] for a mode without a type or of a symlink,
-    /// [`Error::TooManyLinks`], [`Error::NotFound`] in a removed directory, [`Error::NotPermitted`] in an immutable
-    /// one.
-    pub fn create(&self, dir: &InodeRef, name: &[u8], new: &NewInode) -> Result<InodeRef> {
+impl Files {
+    /// See `Fs::create`.
+    pub(crate) fn create(&self, dir: &InodeRef, name: &[u8], new: &NewInode) -> Result<InodeRef> {
         let kind = FileType::from_mode(new.mode as u16).filter(|kind| *kind != FileType::Symlink);
         let kind = kind.ok_or(Error::Invalid)?;
         self.make_named(dir, name, kind, new, &[])
     }
 
-    /// Makes a symlink. Its permissions are 0777, as everywhere.
-    ///
-    /// # Errors
-    /// As [`Fs::create`]; [`Error::NameTooLong`] for a target of more than 4095 bytes, [`Error::NotFound`] for an empty
-    /// one.
-    pub fn symlink(&self, dir: &InodeRef, name: &[u8], target: &[u8], new: &NewInode) -> Result<InodeRef> {
+    /// See `Fs::symlink`.
+    pub(crate) fn symlink(&self, dir: &InodeRef, name: &[u8], target: &[u8], new: &NewInode) -> Result<InodeRef> {
         match target.len() {
             0 => Err(Error::NotFound),
             length if length > MAX_TARGET => Err(Error::NameTooLong),
@@ -57,18 +49,14 @@ impl Fs {
         }
     }
 
-    /// Makes a regular file without a name. It goes when its last reference does, unless [`Fs::link`] has given it a
-    /// name by then.
-    ///
-    /// # Errors
-    /// As [`Fs::create`].
-    pub fn tmpfile(&self, dir: &InodeRef, new: &NewInode) -> Result<InodeRef> {
+    /// See `Fs::tmpfile`.
+    pub(crate) fn tmpfile(&self, dir: &InodeRef, new: &NewInode) -> Result<InodeRef> {
         let dir = &dir.inode;
         let made = {
             let _dir = dir.rwsem.read();
             self.vol.dir_head(dir)?;
             dir.read(|raw| check_dir(raw, Act::AddName))??;
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             let order = Order { dir, name: &[], kind: FileType::Regular, new, target: &[], links: 0 };
             self.transact(&change, |t| {
                 let inode = self.make_inode(t, &order)?;
@@ -98,7 +86,7 @@ impl Fs {
             if is_dir && dir.read(RawInode::links)? == u32::MAX {
                 return Err(Error::TooManyLinks);
             }
-            let change = self.change()?;
+            let change = self.gate.begin(Want::default())?;
             let order = Order { dir, name, kind, new, target, links: if is_dir { 2 } else { 1 } };
             self.transact(&change, |t| {
                 let inode = self.make_inode(t, &order)?;

@@ -24,10 +24,10 @@ pub(crate) use link::{drop_directory, drop_link};
 pub(crate) use transaction::NameChange;
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::{self, Act};
 use crate::files::dir::{FoundEntry, encrypted_text};
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use steadyfs_format::dir::{FileType, is_valid_name};
@@ -67,12 +67,9 @@ fn check_dir(raw: &RawInode, act: Act) -> Result<()> {
     protect::check(raw, act)
 }
 
-impl Fs {
-    /// The inode with this name in a directory; `.` and `..` work too.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NameTooLong`].
-    pub fn lookup(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+impl Files {
+    /// See `Fs::lookup`.
+    pub(crate) fn lookup(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
         if dir.kind() != FileType::Dir {
             return Err(Error::NotDirectory);
         }
@@ -97,8 +94,8 @@ impl Fs {
         })
     }
 
-    /// As [`Fs::named_inode`], for an entry other than `..`: what it names has links. The last name and the mark that
-    /// says so change together, under the lock of the directory.
+    /// As [`Files::named_inode`], for an entry other than `..`: what it names has links. The last name and the mark
+    /// that says so change together, under the lock of the directory.
     fn linked_inode(&self, dir: &Inode, ino: Ino) -> Result<InodeRef> {
         let named = self.named_inode(dir, ino)?;
         if named.inode.unlinked.load(SeqCst) {
@@ -126,11 +123,8 @@ impl Fs {
         Ok(child)
     }
 
-    /// The target of a symlink.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for anything but a symlink.
-    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
+    /// See `Fs::readlink`.
+    pub(crate) fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
         if inode.kind() != FileType::Symlink {
             return Err(Error::Invalid);
         }

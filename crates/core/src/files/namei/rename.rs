@@ -12,12 +12,13 @@ use super::shape::{Moved, Tried};
 use super::transaction::Transaction;
 use super::{check_dir, check_name, is_dot};
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::attr::protect::Act;
 use crate::files::attr::times::{clock, touch_contents};
 use crate::files::dir::{FoundEntry, Room, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::types::{NewInode, RenameFlags};
 use crate::volume::Volume;
 use std::sync::Arc;
@@ -88,15 +89,9 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// Moves an inode to another name, in the same directory or another.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`],
-    /// [`Error::NotDirectory`], [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a
-    /// directory below itself, or a dot entry; [`Error::TooFar`] for a directory; [`Error::NotPermitted`];
-    /// [`Error::CrossProject`]; [`Error::TooManyLinks`]; [`Error::NoSpace`].
-    pub fn rename(
+impl Files {
+    /// See `Fs::rename`.
+    pub(crate) fn rename(
         &self,
         dir: &InodeRef,
         name: &[u8],
@@ -107,12 +102,8 @@ impl Fs {
         self.rename_leaving(dir, name, new_dir, new_name, how, None)
     }
 
-    /// As [`Fs::rename`], and a new whiteout takes the old name: a character device 0:0 without permissions. `owner`
-    /// gives its owner and group. Anybody may have it made, as in Linux: it is no door to a device.
-    ///
-    /// # Errors
-    /// As [`Fs::rename`]; [`Error::Invalid`] with [`RenameFlags::Exchange`], which leaves no name free.
-    pub fn rename_whiteout(
+    /// See `Fs::rename_whiteout`.
+    pub(crate) fn rename_whiteout(
         &self,
         dir: &InodeRef,
         name: &[u8],
@@ -252,7 +243,7 @@ impl Fs {
         if moves_dir && to.dir.read(RawInode::links)? == u32::MAX {
             return Err(Error::TooManyLinks);
         }
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.transact(&change, |t| {
             t.changes(&source.inode);
             let left = self.make_whiteout(t, from, whiteout)?;
@@ -286,7 +277,7 @@ impl Fs {
         self.vol.check_removal(to.dir, &target.inode)?;
         let across = from.dir.ino != to.dir.ino;
         let last = target.is_dir() || target.inode.inode.read(RawInode::links)? <= 1;
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.transact(&change, |t| {
             t.changes(&source.inode);
             t.changes(&target.inode);
@@ -307,7 +298,7 @@ impl Fs {
         self.note_move(from, source);
         self.since.note_lost_name(to.dir.ino, to.name, target.is_dir() || !last);
         if last {
-            target.inode.inode.lose_last_name(self.checkpoints.progress().0);
+            target.inode.inode.lose_last_name(self.gate.progress().0);
         }
         Ok(())
     }
@@ -319,7 +310,7 @@ impl Fs {
         if shift != 0 && grows.read(RawInode::links)? == u32::MAX {
             return Err(Error::TooManyLinks);
         }
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.transact(&change, |t| {
             t.changes(&source.inode);
             t.changes(&target.inode);

@@ -8,8 +8,8 @@
 //! where it has not locked these as well.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
 use std::collections::HashSet;
 use std::sync::Arc;
 use steadyfs_format::dir::FileType;
@@ -60,7 +60,7 @@ impl Way {
     }
 }
 
-impl Fs {
+impl Files {
     /// Does `work` while two directories are locked, or one that is both; and those that it wants besides, which it is
     /// given then. If it wants some, and there are two, it has the shape of the tree for itself.
     pub(super) fn with_directories<T>(

@@ -1,14 +1,14 @@
 //! Steps of a namespace operation that can be taken back.
 //!
-//! Kept true: after [`Fs::transact`] either every step is done or none is. If a step cannot be taken back (the device
-//! fails in the middle), the volume stops, so no checkpoint ever holds half an operation. If every step is done, the
-//! journal is told what changed, before the change ends.
+//! Kept true: after [`Files::transact`] either every step is done or none is. If a step cannot be taken back (the
+//! device fails in the middle), the volume stops, so no checkpoint ever holds half an operation. If every step is done,
+//! the journal is told what changed, before the change ends.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::dir::{FoundEntry, Place, Room, Search};
 use crate::files::inode::{Inode, InodeRef};
 use crate::files::orphans::Orphan;
-use crate::fs::Fs;
 use crate::volume::Change;
 use std::sync::Arc;
 use steadyfs_format::Ino;
@@ -33,7 +33,7 @@ pub(crate) struct NameChange {
 
 /// The steps done so far.
 pub(super) struct Transaction<'a> {
-    fs: &'a Fs,
+    fs: &'a Files,
     pub(super) change: &'a Change<'a>,
     steps: Vec<Step>,
     /// Inodes that changed, beside those whose names did.
@@ -41,7 +41,7 @@ pub(super) struct Transaction<'a> {
     names: Vec<NameChange>,
 }
 
-impl Fs {
+impl Files {
     /// Runs the steps of `f`, all or none.
     pub(super) fn transact<R>(
         &self,
@@ -135,7 +135,7 @@ impl Transaction<'_> {
     }
 }
 
-fn take_back(fs: &Fs, change: &Change<'_>, step: Step) -> Result<()> {
+fn take_back(fs: &Files, change: &Change<'_>, step: Step) -> Result<()> {
     match step {
         Step::Made(inode) => fs.unmake(change, &inode),
         Step::Inserted { dir, name } => match fs.dir_find(&dir, &name)? {

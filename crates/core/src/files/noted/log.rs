@@ -6,11 +6,11 @@
 //! from then on the file's own nodes say what it holds.
 
 use crate::error::Result;
+use crate::files::Files;
 use crate::files::dir::names_to_place;
 use crate::files::inode::Inode;
 use crate::files::namei::NameChange;
 use crate::files::noted::logged::{InodeSnapshot, Logged};
-use crate::fs::Fs;
 use crate::volume::Change;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Snapshot {
     names_to_place: u64,
 }
 
-impl Fs {
+impl Files {
     /// Notes that the attributes of an inode changed, extended ones too if `xattrs` says so. The inode is locked
     /// exclusively.
     pub(crate) fn log_inode(&self, change: &Change<'_>, inode: &Arc<Inode>, xattrs: bool) {
@@ -91,7 +91,7 @@ impl Fs {
     fn snapshot(&self, inode: &Arc<Inode>, xattrs: bool) -> Result<Snapshot> {
         let features = self.vol.sb.features();
         let born = self.vol.nodes.dirt.is_born(inode.ino, &inode.birth);
-        let carries = inode.has_new_contents(self.checkpoints.progress().0)
+        let carries = inode.has_new_contents(self.gate.progress().0)
             && !steadyfs_rt::mutated("new-files-come-with-their-contents");
         let (record, wants_list, at_hand, contents, names_to_place) = inode.read(|raw| -> Result<_> {
             // Who finds it in the checkpoint or in an earlier batch finds its attributes there; and without a name

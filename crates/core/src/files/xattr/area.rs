@@ -4,8 +4,8 @@
 //! it is counted in `i_blocks`. The caller holds the inode's `i_rwsem`, exclusively for changes.
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use crate::volume::nodes::cache::Node;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Files {
     /// Sets an attribute. Nothing has changed after an error.
     ///
     /// # Errors

@@ -6,11 +6,12 @@
 mod area;
 
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::acl::AclKind;
 use crate::files::attr::protect::{self, Act};
 use crate::files::attr::times::clock;
 use crate::files::inode::{Inode, InodeRef};
-use crate::fs::Fs;
+use crate::gate::Want;
 use crate::types::XattrFlags;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;
@@ -78,13 +79,9 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// The value of an attribute, in the form of getxattr(2).
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`]; [`Error::NotSupported`] for a prefix that F2FS has no place for; [`Error::Range`] for a
-    /// name longer than 255 bytes.
-    pub fn getxattr(&self, inode: &InodeRef, name: &[u8]) -> Result<Vec<u8>> {
+impl Files {
+    /// See `Fs::getxattr`.
+    pub(crate) fn getxattr(&self, inode: &InodeRef, name: &[u8]) -> Result<Vec<u8>> {
         let inode = &inode.inode;
         let _inode = inode.rwsem.read();
         match classify(name)? {
@@ -94,17 +91,8 @@ impl Fs {
         }
     }
 
-    /// Sets an attribute to a value in the form of setxattr(2).
-    ///
-    /// # Errors
-    /// - [`Error::Exists`] and [`Error::NoAttribute`] by the flags.
-    /// - [`Error::TooMuch`] if the inode's attributes together would exceed what one node holds.
-    /// - [`Error::NoSpace`].
-    /// - [`Error::NotPermitted`] for protected inodes, and for `user.` attributes of anything but files and
-    ///   directories.
-    /// - [`Error::Invalid`] for an ACL that POSIX does not allow.
-    /// - As [`Fs::getxattr`].
-    pub fn setxattr(&self, inode: &InodeRef, name: &[u8], value: &[u8], how: XattrFlags) -> Result<()> {
+    /// See `Fs::setxattr`.
+    pub(crate) fn setxattr(&self, inode: &InodeRef, name: &[u8], value: &[u8], how: XattrFlags) -> Result<()> {
         let kind = classify(name)?;
         let inode = &inode.inode;
         let _inode = inode.rwsem.write();
@@ -112,7 +100,7 @@ impl Fs {
         match kind {
             Kind::Advice => self.set_advice(inode, value),
             Kind::Acl(which) => {
-                let change = self.change()?;
+                let change = self.gate.begin(Want::default())?;
                 self.set_acl(&change, inode, which, value, how.clear_sgid)?;
                 self.log_inode(&change, inode, true);
                 Ok(())
@@ -126,7 +114,7 @@ impl Fs {
                     None if how.replace => return Err(Error::NoAttribute),
                     _ => {}
                 }
-                let change = self.change()?;
+                let change = self.gate.begin(Want::default())?;
                 self.store_xattr(&change, inode, name, value)?;
                 self.vol.edit_inode(&change, inode, |raw| raw.set_ctime(clock()))?;
                 self.log_inode(&change, inode, true);
@@ -135,8 +123,8 @@ impl Fs {
         }
     }
 
-    /// The names of all attributes, in the order in which they are stored.
-    pub fn listxattr(&self, inode: &InodeRef) -> Result<Vec<Vec<u8>>> {
+    /// See `Fs::listxattr`.
+    pub(crate) fn listxattr(&self, inode: &InodeRef) -> Result<Vec<Vec<u8>>> {
         let inode = &inode.inode;
         let _inode = inode.rwsem.read();
         let area = self.vol.xattr_area(inode)?;
@@ -147,11 +135,8 @@ impl Fs {
         Ok(names)
     }
 
-    /// Removes an attribute.
-    ///
-    /// # Errors
-    /// [`Error::NoAttribute`]; otherwise as [`Fs::setxattr`].
-    pub fn removexattr(&self, inode: &InodeRef, name: &[u8]) -> Result<()> {
+    /// See `Fs::removexattr`.
+    pub(crate) fn removexattr(&self, inode: &InodeRef, name: &[u8]) -> Result<()> {
         let kind = classify(name)?;
         let inode = &inode.inode;
         let _inode = inode.rwsem.write();
@@ -161,7 +146,7 @@ impl Fs {
             Kind::Acl(which) => which.stored_name(),
             Kind::Plain(name) => name,
         };
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         if !self.drop_xattr(&change, inode, name)? {
             return Err(Error::NoAttribute);
         }
@@ -180,7 +165,7 @@ impl Fs {
         if wanted & !SETTABLE_ADVICE != 0 {
             return Err(Error::Invalid);
         }
-        let change = self.change()?;
+        let change = self.gate.begin(Want::default())?;
         self.vol.edit_inode(&change, inode, |raw| {
             raw.set_advise(raw.advise() & !SETTABLE_ADVICE | wanted);
             raw.set_ctime(clock());

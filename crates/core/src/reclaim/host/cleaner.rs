@@ -13,19 +13,22 @@
 //! Kept true: what is queued is claimed, so nothing of it becomes another's while it is read; and a collector never
 //! waits for room in memory that its own queue has.
 
-use super::buffer::Buffer;
+use super::HostReclaim;
+use super::buffer::{Buffer, Memory};
 use super::collector::{Collector, Sink};
 use super::crew::Crew;
 use super::moving::{Fetch, Mover, fetch, move_fetched};
 use super::victim::{Select, Victim};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::files::Files;
+use crate::reclaim::Reclaim;
+use crate::reclaim::activity::{Activity, Doing};
 use crate::reclaim::live::Asking;
 use crate::reclaim::report::{GcReport, Urgency};
-use crate::stats::activity::{Activity, Doing};
 use crate::volume::Volume;
 use crate::volume::io::Reading;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use steadyfs_format::summary::{SummaryBlock, SummaryKind};
 use steadyfs_format::{Lba, Log, SegNo, Slot};
 
@@ -64,7 +67,7 @@ impl Queued<'_> {
     fn is_ready(&self, pages: u64, mover: &Mover<'_>) -> bool {
         let arrived = self.summary.iter().flatten().all(Reading::is_done);
         // Nothing becomes valid in what is claimed, so no more than these will need room.
-        let valid = |seg: &SegNo| mover.fs.vol.segments().table.valid_offsets(*seg).len() as u64;
+        let valid = |seg: &SegNo| mover.files.vol.segments().table.valid_offsets(*seg).len() as u64;
         arrived && pages + self.claim.victim.segs.first().map_or(0, valid) <= mover.sink.buffer.limit()
     }
 
@@ -104,19 +107,19 @@ impl Collector {
     /// Cleans one victim; `None` if there is nothing worth cleaning. Called without the checkpoint lock.
     pub(super) fn collect_one(
         &self,
-        fs: &Fs,
+        reclaim: &Reclaim,
         urgency: Urgency,
         asking: Asking,
         activity: &Activity,
     ) -> Result<Option<GcReport>> {
-        self.collect_next(fs, urgency, asking, activity, &mut PrefetchQueue::default(), |_| false)
+        self.collect_next(reclaim, urgency, asking, activity, &mut PrefetchQueue::default(), |_| false)
     }
 
     /// Cleans the first victim of the queue. Before that it queues others and has them read, as long as it may have
     /// more, they fit into memory, and `more`, told how many there are, wants another.
     pub(super) fn collect_next<'a>(
         &'a self,
-        fs: &'a Fs,
+        reclaim: &'a Reclaim,
         urgency: Urgency,
         asking: Asking,
         activity: &Activity,
@@ -124,9 +127,10 @@ impl Collector {
         more: impl Fn(usize) -> bool,
     ) -> Result<Option<GcReport>> {
         let _idle_after = activity.begin();
-        let (vol, crew) = (&fs.vol, self.crew.as_deref());
-        let mover = Mover { fs, sink: &self.sink, asking, activity };
-        let most = self.most_in_hand(fs);
+        let (files, crew) = (&*reclaim.files, self.crew.as_deref());
+        let vol = &files.vol;
+        let mover = Mover { files, memory: &reclaim.host().memory, sink: &self.sink, asking, activity };
+        let most = self.most_in_hand(files);
         while queue.victims.is_empty() || queue.victims.len() < most && more(queue.victims.len()) {
             let Some(victim) = self.select.next(&vol.segments().table, vol.layout(), urgency, vol.elapsed()) else {
                 break;
@@ -143,9 +147,9 @@ impl Collector {
 
     /// Of victims of several segments only the first is read ahead, and the others would wait for room that later
     /// victims have. What a device reads in the call that asks for it is best moved at once.
-    fn most_in_hand(&self, fs: &Fs) -> usize {
-        let alone = fs.vol.layout().segs_per_sec > 1 || self.crew.is_some() || fs.vol.io.is_synchronous();
-        if alone { 1 } else { fs.options.gc.victims as usize }
+    fn most_in_hand(&self, files: &Files) -> usize {
+        let alone = files.vol.layout().segs_per_sec > 1 || self.crew.is_some() || files.vol.io.is_synchronous();
+        if alone { 1 } else { files.options.gc.victims as usize }
     }
 }
 
@@ -169,7 +173,7 @@ impl Mover<'_> {
         mut first: Option<Result<Segment>>,
         mut report: GcReport,
     ) -> Result<GcReport> {
-        let vol = &self.fs.vol;
+        let vol = &self.files.vol;
         let mut whole = true;
         for seg in vol.layout().segs_of(victim.sec) {
             if !victim.segs.contains(&seg) {
@@ -209,7 +213,7 @@ fn begin_segment(
     crew: Option<&Crew>,
     report: &mut GcReport,
 ) -> Result<Segment> {
-    let vol = &mover.fs.vol;
+    let vol = &mover.files.vol;
     // No log has it open, for it is claimed.
     let state = vol.segments().table.state(seg);
     assert!(state.is_owned() && !state.is_open(), "segment {seg} is cleaned and not claimed: {state:?}");
@@ -230,14 +234,15 @@ fn begin_segment(
 
 /// Moves what is valid in a claimed segment. True if nothing will be left in it after the next checkpoint.
 fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, report: &mut GcReport) -> Result<bool> {
-    let vol = &mover.fs.vol;
+    let vol = &mover.files.vol;
     let Segment { seg, summary, kind, offsets, fetched, before } = segment;
     let found = offsets.len() as u64;
     let left = report.skipped;
     mover.activity.set(Doing::Moving, vol.layout().sec_of(seg));
     match (crew, fetched) {
         (Some(crew), _) => {
-            let alone = |summary: &_, offsets: &_| clean_part(mover.fs, seg, summary, offsets, mover.asking);
+            let alone =
+                |summary: &_, offsets: &_| clean_part(mover.files, mover.memory, seg, summary, offsets, mover.asking);
             report.add(crew.clean(seg, *summary, offsets, mover.asking, alone)?);
         }
         (None, Some(fetched)) => move_fetched(mover, seg, &summary, fetched, report)?,
@@ -257,7 +262,8 @@ fn finish_segment(mover: &Mover<'_>, crew: Option<&Crew>, segment: Segment, repo
 /// Moves these blocks of a segment, of which the summary says whose they are, into the cold data log or, if they are
 /// nodes, makes them dirty.
 pub(super) fn clean_part(
-    fs: &Fs,
+    files: &Files,
+    memory: &Arc<Memory>,
     seg: SegNo,
     summary: &SummaryBlock,
     offsets: &[u32],
@@ -265,10 +271,10 @@ pub(super) fn clean_part(
 ) -> Result<GcReport> {
     let mut report = GcReport::default();
     match summary.kind()? {
-        SummaryKind::Node => clean_nodes(&fs.vol, seg, summary, offsets, &mut report)?,
+        SummaryKind::Node => clean_nodes(&files.vol, seg, summary, offsets, &mut report)?,
         SummaryKind::Data => {
-            let sink = &Sink::cold_log(Buffer::new(&fs.options.gc, 1, &fs.reclaim.by_host().memory));
-            let mover = Mover { fs, sink, asking, activity: &Activity::default() };
+            let sink = &Sink::cold_log(Buffer::new(&files.options.gc, 1, memory));
+            let mover = Mover { files, memory, sink, asking, activity: &Activity::default() };
             let fetched = fetch(&mover, seg, summary, offsets, &mut report)?;
             move_fetched(&mover, seg, summary, fetched, &mut report)?;
         }
@@ -276,18 +282,19 @@ pub(super) fn clean_part(
     Ok(report)
 }
 
-/// Moves what these blocks of the main area hold, wherever they are and whichever node owns them.
-pub(in crate::reclaim) fn move_blocks(fs: &Fs, lbas: &[Lba]) -> Result<()> {
-    let vol = &fs.vol;
-    let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
-    for (seg, off) in lbas.iter().filter_map(|lba| vol.segments().table.locate(*lba)) {
-        by_segment.entry(seg).or_default().push(off);
+impl HostReclaim {
+    /// Moves the contents of these blocks of the main area, wherever they are and whichever node owns them.
+    pub(in crate::reclaim) fn move_blocks(&self, files: &Files, lbas: &[Lba]) -> Result<()> {
+        let mut by_segment: BTreeMap<SegNo, Vec<u32>> = BTreeMap::new();
+        for (seg, off) in lbas.iter().filter_map(|lba| self.vol.segments().table.locate(*lba)) {
+            by_segment.entry(seg).or_default().push(off);
+        }
+        for (seg, offsets) in by_segment {
+            let summary = self.vol.segments().summary_of(seg)?;
+            clean_part(files, &self.memory, seg, &summary, &offsets, Asking::No)?;
+        }
+        Ok(())
     }
-    for (seg, offsets) in by_segment {
-        let summary = vol.segments().summary_of(seg)?;
-        clean_part(fs, seg, &summary, &offsets, Asking::No)?;
-    }
-    Ok(())
 }
 
 fn clean_nodes(vol: &Volume, seg: SegNo, summary: &SummaryBlock, offsets: &[u32], report: &mut GcReport) -> Result<()> {

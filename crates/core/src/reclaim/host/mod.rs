@@ -26,11 +26,13 @@ pub(crate) mod stand;
 pub(crate) mod victim;
 
 use super::report::{GcReport, GcTimes};
-use crate::gate::admission::Announcer;
+use crate::files::pages::Budget;
+use crate::gate::Headroom;
+use crate::gate::admission::{Admission, Admissions};
 use crate::locks;
 use crate::options::MountOptions;
 use crate::options::techniques::GcOptions;
-use crate::stats::activity::Activity;
+use crate::reclaim::activity::Activity;
 use crate::volume::Volume;
 use crate::volume::segments::streams::Streams;
 use buffer::Buffer;
@@ -46,6 +48,10 @@ use victim::Reach;
 
 /// Collection by this host: the state of a mounted volume.
 pub(crate) struct HostReclaim {
+    vol: Arc<Volume>,
+    /// Its dirty pages of directories are written by the next checkpoint.
+    budget: Budget,
+    admissions: Arc<Admissions>,
     serial: Mutex<()>,
     /// For those who collect themselves, one at a time: F2FS' way, one victim after the other into the cold data log.
     single: Collector,
@@ -69,21 +75,31 @@ pub(crate) struct HostReclaim {
 impl HostReclaim {
     /// Collection of a volume whose checkpoint reserves `reserved_segments` segments, by `collectors` threads of its
     /// own.
-    pub(super) fn new(vol: &Volume, options: &MountOptions, reserved_segments: u32, collectors: usize) -> Self {
+    pub(super) fn new(
+        vol: &Arc<Volume>,
+        budget: &Budget,
+        options: &MountOptions,
+        reserved_segments: u32,
+        collectors: usize,
+    ) -> Self {
         let reserved_sections = u64::from(reserved_segments.div_ceil(vol.layout().segs_per_sec));
         let reach = Reach::of(vol.layout().sections as usize).urgently(options.gc.search);
         let grace = if options.background_gc && collectors > 0 { reserved_sections / 4 } else { 0 };
         let bounded = pool::bounded(collectors, options.gc.generations, reserved_sections);
         assert_eq!(bounded, collectors, "a reserve of {reserved_sections} sections cannot bear so many collectors");
         let memory = Arc::default();
+        let pool = (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, &memory));
         HostReclaim {
+            vol: Arc::clone(vol),
+            budget: budget.clone(),
+            admissions: Arc::new(Admissions::new(pool.as_ref().map(Pool::announcer))),
             serial: Mutex::new(&locks::GC, ()),
             single: Collector {
                 select: Box::new(victim::OneVictim::new(reach, options.gc.victims_by)),
                 sink: Sink::cold_log(Buffer::new(&options.gc, 1, &memory)),
                 crew: options.gc.crew().map(Crew::new),
             },
-            pool: (collectors > 0).then(|| Pool::new(vol, &options.gc, collectors, &memory)),
+            pool,
             reserved_sections,
             grace,
             hysteresis: options.gc.hysteresis.into(),
@@ -120,23 +136,9 @@ impl HostReclaim {
         }
     }
 
-    /// Something is asked of the volume that collection should not be in the way of.
-    pub(super) fn note_request(&self) {
-        if let Some(pool) = &self.pool {
-            pool.note_request();
-        }
-    }
-
-    /// What tells those who wait for collectors that there may be room.
-    pub(super) fn announcer(&self) -> Option<Announcer> {
-        self.pool.as_ref().map(Pool::announcer)
-    }
-
-    /// Sections have become free.
-    pub(super) fn announce_room(&self) {
-        if let Some(pool) = &self.pool {
-            pool.announce_room();
-        }
+    /// Changes that have passed the gate.
+    pub(super) fn admissions(&self) -> &Arc<Admissions> {
+        &self.admissions
     }
 
     /// Room was short, and collectors or a writer worked on that for so long.
@@ -149,5 +151,32 @@ impl HostReclaim {
     /// What collection did since the mount.
     pub(super) fn totals(&self) -> GcReport {
         *self.totals.lock()
+    }
+}
+
+impl Headroom for HostReclaim {
+    fn has_room(&self) -> bool {
+        self.free_sections_suffice(0)
+    }
+
+    fn try_pass<'a>(&self, admissions: &'a Admissions, blocks: u64) -> Option<Admission<'a>> {
+        self.note_request();
+        let admission = Admission::if_room(admissions, blocks, || self.writers_have_room())?;
+        if let Some(pool) = &self.pool {
+            pool.work_ahead(self);
+        }
+        Some(admission)
+    }
+
+    fn note_request(&self) {
+        if let Some(pool) = &self.pool {
+            pool.note_request();
+        }
+    }
+
+    fn announce(&self) {
+        if let Some(pool) = &self.pool {
+            pool.announce_room();
+        }
     }
 }

@@ -3,24 +3,25 @@
 //! The two steps are apart ([`fetch`], [`move_fetched`]), so that a collector can have other segments read while it
 //! moves one.
 
-use super::buffer::{Lease, Moving, Source, cached, charge_looks, charge_merged, set_off};
+use super::buffer::{Lease, Memory, Moving, Source, cached, charge_looks, charge_merged, set_off};
 use super::collector::Sink;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::pages::Landing;
-use crate::fs::Fs;
 use crate::gate::protect::{PageHold, Work};
 use crate::options::techniques::{GcBuffer, GcProtect};
+use crate::reclaim::activity::{Activity, Doing};
 use crate::reclaim::live::{Asking, Live};
 use crate::reclaim::owner::{Owner, publish, try_blocks, why_dead};
 use crate::reclaim::report::GcReport;
-use crate::stats::activity::{Activity, Doing};
 use crate::volume::io::Reading;
 use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::places::Run;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use steadyfs_device::PageBuf;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::{Extent, Inode as RawInode};
@@ -30,7 +31,8 @@ use steadyfs_rt::{Cost, charge_n};
 
 /// How victims are cleaned.
 pub(super) struct Mover<'a> {
-    pub(super) fs: &'a Fs,
+    pub(super) files: &'a Files,
+    pub(super) memory: &'a Arc<Memory>,
     /// Where what is moved goes.
     pub(super) sink: &'a Sink,
     pub(super) asking: Asking,
@@ -82,21 +84,21 @@ fn fetch_into(
     report: &mut GcReport,
     lease: impl FnOnce(u64) -> Lease,
 ) -> Result<Fetch> {
-    let fs = mover.fs;
+    let files = mover.files;
     let mut by_node: BTreeMap<Nid, Vec<Live>> = BTreeMap::new();
     for &off in offsets {
         let summary = summary.get(off as u16);
         by_node.entry(summary.nid).or_default().push(Live { off, summary });
     }
-    fs.vol.read_nodes_ahead(by_node.keys().copied());
+    files.vol.read_nodes_ahead(by_node.keys().copied());
     // Alive first, then read: a log closes its segment when it has given out the last block, which is before that is
     // written. Once a node holds the address the block can be read; what is read before may be what lay there in an
     // earlier life of the segment.
     let mut owners: BTreeMap<Nid, Owner> = BTreeMap::new();
     let mut alive: BTreeMap<u32, Live> = BTreeMap::new();
     for (nid, blocks) in by_node {
-        let _change = fs.vol.begin_change()?;
-        let Some((owner, live)) = Owner::find(fs, seg, nid, &blocks, mover.asking, &mut report.skipped)? else {
+        let _change = files.vol.begin_change()?;
+        let Some((owner, live)) = Owner::find(files, seg, nid, &blocks, mover.asking, &mut report.skipped)? else {
             continue;
         };
         owners.insert(nid, owner);
@@ -106,22 +108,22 @@ fn fetch_into(
     assert!(lease.pages() >= alive.len() as u64, "{} blocks come into room for {}", alive.len(), lease.pages());
     let alive: Vec<(&Owner, Live)> = alive.into_values().map(|block| (&owners[&block.summary.nid], block)).collect();
     let began = steadyfs_rt::now();
-    let (here, absent) = look_in_cache(fs, &alive);
+    let (here, absent) = look_in_cache(files, &alive);
     let mut held = Vec::new();
-    let coming = start_reads(fs, seg, &absent, &mut held);
+    let coming = start_reads(files, seg, &absent, &mut held);
     report.reading += began.elapsed();
     Ok(Fetch { owners, here, coming, held, lease })
 }
 
 /// Those of the blocks whose contents are cached, with these, and the others.
-fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec<(&'a Owner, Live)>) {
-    if fs.options.gc.buffer == GcBuffer::Dedicated {
+fn look_in_cache<'a>(files: &Files, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec<(&'a Owner, Live)>) {
+    if files.options.gc.buffer == GcBuffer::Dedicated {
         return (Vec::new(), blocks.to_vec());
     }
     let (mut here, mut absent) = (Vec::with_capacity(blocks.len()), Vec::with_capacity(blocks.len()));
     for (owner, block) in blocks {
         charge_looks();
-        match cached(&fs.budget, owner.cached_file(), owner.page(block)) {
+        match cached(&files.budget, owner.cached_file(), owner.page(block)) {
             Some(page) => here.push(Source { block: *block, page }),
             None => absent.push((*owner, *block)),
         }
@@ -132,9 +134,9 @@ fn look_in_cache<'a>(fs: &Fs, blocks: &[(&'a Owner, Live)]) -> (Vec<Source>, Vec
 /// Submits the reads, and gives back the locks when they are under way. With F2FS' lock for whole files that happens
 /// after each run of neighbouring blocks; F2FS does so after each block. Locks of pages, which nobody else is likely to
 /// want, are given back in the end.
-fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> Vec<Coming> {
+fn start_reads(files: &Files, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u32>) -> Vec<Coming> {
     let neighbours = |a: &(&Owner, Live), b: &(&Owner, Live)| a.1.off + 1 == b.1.off;
-    let batches: Vec<&[(&Owner, Live)]> = match fs.options.gc.protect {
+    let batches: Vec<&[(&Owner, Live)]> = match files.options.gc.protect {
         GcProtect::File => blocks.chunk_by(neighbours).collect(),
         GcProtect::Page => vec![blocks],
     };
@@ -145,12 +147,12 @@ fn start_reads(fs: &Fs, seg: SegNo, blocks: &[(&Owner, Live)], held: &mut Vec<u3
         let free: Vec<(&Owner, Live)> = free.into_iter().map(|(block, _)| *block).collect();
         held.extend(others.into_iter().map(|((_, block), _)| block.off));
         let runs: Vec<_> = free.chunk_by(neighbours).collect();
-        if fs.options.gc.buffer == GcBuffer::Cache {
+        if files.options.gc.buffer == GcBuffer::Cache {
             charge_merged(free.len() - runs.len());
         }
         let places: Vec<_> =
-            runs.iter().map(|run| (fs.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32)).collect();
-        let reads = fs.vol.io.start_reads(&places);
+            runs.iter().map(|run| (files.vol.segments().lba_of(seg, run[0].1.off), run.len() as u32)).collect();
+        let reads = files.vol.io.start_reads(&places);
         assert_eq!(reads.len(), runs.len(), "a read for each run");
         let blocks = |run: &[(&Owner, Live)]| run.iter().map(|(_, block)| *block).collect();
         coming.extend(reads.into_iter().zip(runs).map(|(read, run)| Coming { read, blocks: blocks(run) }));
@@ -169,12 +171,12 @@ pub(super) fn move_fetched(
 ) -> Result<()> {
     let (mut held, lease) = move_what_is_free(mover, seg, fetched, report)?;
     // F2FS tries a file once, and goes on.
-    if !held.is_empty() && mover.fs.options.gc.protect == GcProtect::Page {
+    if !held.is_empty() && mover.files.options.gc.protect == GcProtect::Page {
         let again = fetch_into(mover, seg, summary, &held, report, |_| lease)?;
         (held, _) = move_what_is_free(mover, seg, again, report)?;
     }
     report.skipped.held += held.len() as u64;
-    mover.fs.budget.trim();
+    mover.files.budget.trim();
     Ok(())
 }
 
@@ -187,12 +189,12 @@ fn move_what_is_free(
 ) -> Result<(Vec<u32>, Lease)> {
     let Fetch { owners, here, coming, held, lease } = fetched;
     let mut attempt = Attempt { report, seg, owners: &owners, held, lease };
-    let gc = &mover.fs.options.gc;
+    let gc = &mover.files.options.gc;
     if gc.protect == GcProtect::File && gc.buffer == GcBuffer::Cache {
         move_as_they_come(mover, here, coming, &mut attempt)?;
     } else {
         let sources = wait_for_all(mover, here, coming, &mut attempt)?;
-        mover.activity.set(Doing::Moving, mover.fs.vol.layout().sec_of(seg));
+        mover.activity.set(Doing::Moving, mover.files.vol.layout().sec_of(seg));
         move_all(mover, sources, None, &mut attempt)?;
     }
     Ok((attempt.held, attempt.lease))
@@ -207,7 +209,7 @@ fn wait_for_all(
 ) -> Result<Vec<Source>> {
     let began = steadyfs_rt::now();
     // Each is waited for, whatever came of those before it.
-    let wait = |Coming { read, blocks }| (mover.fs.vol.io.finish_read(read), blocks);
+    let wait = |Coming { read, blocks }| (mover.files.vol.io.finish_read(read), blocks);
     let arrived: Vec<(Result<Vec<PageBuf>>, Vec<Live>)> = coming.into_iter().map(wait).collect();
     attempt.report.reading += began.elapsed();
     let mut sources = here;
@@ -247,7 +249,7 @@ fn move_as_they_come<'a>(
         }
         let passed = all - blocks.len();
         let began = steadyfs_rt::now();
-        let mut pages = mover.fs.vol.io.finish_read(read)?;
+        let mut pages = mover.files.vol.io.finish_read(read)?;
         attempt.report.reading += began.elapsed();
         pages.drain(..passed);
         ready.extend(with_contents(blocks, pages));
@@ -315,8 +317,8 @@ fn move_some<'a>(
     groups: &mut impl Iterator<Item = Group<'a>>,
     attempt: &mut Attempt<'a>,
 ) -> Result<()> {
-    let change = mover.fs.vol.begin_change()?;
-    mover.fs.gather(&change);
+    let change = mover.files.vol.begin_change()?;
+    mover.files.gather(&change);
     let mut blocks = 0;
     while blocks < TOGETHER
         && let Some(group) = groups.next()
@@ -359,11 +361,11 @@ fn drop_extent(vol: &Volume, owner: Ino) -> Result<()> {
 
 /// Writes a run. From here on its blocks can be read at their new place; their room in memory is free when they have
 /// arrived.
-fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
+fn write(files: &Files, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving], lease: Lease) {
     let file = owner.cached_file();
     assert_eq!(moving.len(), run.count as usize, "a run has another length than what goes there");
     assert_eq!(lease.pages(), u64::from(run.count), "a run gives back another room than it took");
-    let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(&fs.budget, file)).collect();
+    let landings: Vec<Landing> = moving.iter().filter_map(|m| m.landing(&files.budget, file)).collect();
     let pages = moving.iter().map(|m| m.page.clone()).collect();
     change.write(run.lba, pages, logs::hint(Log::ColdData), move |result| {
         landings.into_iter().for_each(|landing| landing.land(result.clone()));
@@ -373,7 +375,7 @@ fn write(fs: &Fs, change: &Change<'_>, owner: &Owner, run: Run, moving: &[Moving
 
 /// Moves the blocks of one owner under its node lock.
 fn move_group(mover: &Mover<'_>, change: &Change<'_>, group: Group<'_>, attempt: &mut Attempt<'_>) -> Result<()> {
-    let (fs, vol, seg) = (mover.fs, &mover.fs.vol, attempt.seg);
+    let (files, vol, seg) = (mover.files, &mover.files.vol, attempt.seg);
     let Group { owner, sources, held } = group;
     assert!(sources.iter().all(|s| s.block.summary.nid == owner.node.nid), "blocks of others than {}", owner.node.nid);
     drop_extent(vol, owner.ino)?;
@@ -402,13 +404,13 @@ fn move_group(mover: &Mover<'_>, change: &Change<'_>, group: Group<'_>, attempt:
         }
     }
     let moving: Vec<Moving> = {
-        let set_off = |source: Source| set_off(&fs.budget, owner.cached_file(), owner.page(&source.block), source);
+        let set_off = |source: Source| set_off(&files.budget, owner.cached_file(), owner.page(&source.block), source);
         live.into_iter().map(set_off).collect()
     };
     let mut rest = moving.as_slice();
     let outcome = place_all(mover, change, owner, &mut rest, &mut guard, attempt);
-    rest.iter().for_each(|m| m.put_back(&fs.budget, owner.cached_file()));
-    moving.iter().for_each(|m| m.placed(&fs.budget, owner.cached_file()));
+    rest.iter().for_each(|m| m.put_back(&files.budget, owner.cached_file()));
+    moving.iter().for_each(|m| m.placed(&files.budget, owner.cached_file()));
     outcome
 }
 
@@ -421,14 +423,14 @@ fn place_all(
     guard: &mut NodeWrite<'_>,
     attempt: &mut Attempt<'_>,
 ) -> Result<()> {
-    let (vol, seg) = (&mover.fs.vol, attempt.seg);
+    let (vol, seg) = (&mover.files.vol, attempt.seg);
     while !rest.is_empty() {
         let owners: Vec<Summary> = rest.iter().map(|m| m.block.summary).collect();
         for run in mover.sink.take(vol, seg, &owners)? {
             assert!(run.count > 0 && run.count as usize <= rest.len(), "{run:?} is taken for {} blocks", rest.len());
             let (now, later) = rest.split_at(run.count as usize);
             *rest = later;
-            write(mover.fs, change, owner, run, now, attempt.lease.split(u64::from(run.count)));
+            write(mover.files, change, owner, run, now, attempt.lease.split(u64::from(run.count)));
             publish(vol, seg, guard, run.lba, now.iter().map(|m| m.block))?;
             attempt.report.data_moved += now.len() as u64;
         }

@@ -9,7 +9,7 @@
 
 use super::victim::{self, Candidate};
 use crate::error::Result;
-use crate::fs::Fs;
+use crate::reclaim::Reclaim;
 use crate::reclaim::report::Urgency;
 use crate::volume::Volume;
 use serde::Serialize;
@@ -73,14 +73,10 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// The collection that [`Fs::gc`] would do with `sections` sections. Writes nothing; also for volumes that are
-    /// mounted for reading.
-    ///
-    /// # Errors
-    /// Damaged or unreadable summaries of the victims.
-    pub fn gc_plan(&self, sections: u64, urgency: Urgency) -> Result<GcPlan> {
-        if self.reclaim.host().is_none() {
+impl Reclaim {
+    /// See `Fs::gc_plan`.
+    pub(crate) fn gc_plan(&self, sections: u64, urgency: Urgency) -> Result<GcPlan> {
+        if self.by_host().is_none() {
             return Ok(GcPlan::of(0, Vec::new(), 0, 1));
         }
         let (segs, layout, now) = (&self.vol.segments().table, self.vol.layout(), self.vol.elapsed());

@@ -2,7 +2,7 @@
 //!
 //! Kept true: nothing here waits or changes anything; each answer is of the moment.
 
-use crate::fs::Fs;
+use super::HostReclaim;
 use crate::volume::Volume;
 
 /// Rounds without gain before the gate stops trying.
@@ -32,7 +32,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl HostReclaim {
     /// Free sections below which room is made: what a checkpoint would write now, what writers may take who have
     /// passed, and the reserve.
     pub(super) fn sections_needed(&self) -> u64 {
@@ -41,15 +41,15 @@ impl Fs {
 
     fn sections_needed_for(&self, dirty_nodes: usize) -> u64 {
         let per_section = self.vol.layout().blocks_per_sec();
-        let dents = self.dirty_dir_pages();
+        let dents = self.budget.dirty_in_dirs();
         let nodes = dirty_nodes as u64 + dents;
         let placing = self.admissions.blocks() / per_section;
-        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reclaim.by_host().reserved_sections
+        nodes.div_ceil(per_section) + dents.div_ceil(per_section) + placing + self.reserved_sections
     }
 
     /// Whether writers need not wait.
     pub(super) fn writers_have_room(&self) -> bool {
-        self.is_more_than_needed(self.vol.segments().table.free_sections() + self.reclaim.by_host().grace)
+        self.is_more_than_needed(self.vol.segments().table.free_sections() + self.grace)
     }
 
     /// Every change asks: dirty nodes are added up only where an estimate does not suffice.
@@ -62,10 +62,11 @@ impl Fs {
         self.vol.segments().table.free_sections().checked_sub(extra).is_some_and(|free| self.is_more_than_needed(free))
     }
 
-    /// What collectors keep free or free to come: fewer than [`Fs::sections_needed`] by half of what writers may take
-    /// of the reserve. Each section more would be one less in which blocks become invalid before they have to be moved.
+    /// What collectors keep free or free to come: fewer than [`HostReclaim::sections_needed`] by half of what writers
+    /// may take of the reserve. Each section more would be one less in which blocks become invalid before they have to
+    /// be moved.
     pub(super) fn sections_aimed_at(&self) -> u64 {
-        self.sections_needed() - self.reclaim.by_host().grace / 2
+        self.sections_needed() - self.grace / 2
     }
 
     /// Whether collectors have nothing to do: enough is free, or will be, and no checkpoint is needed for it yet.
@@ -78,7 +79,7 @@ impl Fs {
     }
 
     pub(super) fn checkpoint_is_due(&self) -> bool {
-        self.vol.segments().table.free_sections() + self.reclaim.by_host().grace * 3 / 4 <= self.sections_needed()
+        self.vol.segments().table.free_sections() + self.grace * 3 / 4 <= self.sections_needed()
     }
 
     /// Whether a checkpoint alone would free enough for `extra` sections above what writers need.
@@ -89,8 +90,6 @@ impl Fs {
     /// Whether so few sections are free that the next checkpoint must come now, before collection takes the last ones.
     pub(super) fn room_is_critical(&self) -> bool {
         let waiting = self.vol.prefree_sections() > 0 || self.vol.nodes.dirty_count() > 0;
-        waiting
-            && self.vol.segments().table.free_sections()
-                <= self.sections_needed() - self.reclaim.by_host().reserved_sections / 2
+        waiting && self.vol.segments().table.free_sections() <= self.sections_needed() - self.reserved_sections / 2
     }
 }

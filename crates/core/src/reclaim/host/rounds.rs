@@ -8,12 +8,12 @@ use super::cleaner::clean_part;
 use super::pool::Pool;
 use super::room::HOPELESS_ROUNDS;
 use crate::canary::Canary;
+use crate::counters::Cause;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
-use crate::gate::admission::Admission;
+use crate::gate::admission::{Admission, Admissions};
+use crate::reclaim::Reclaim;
 use crate::reclaim::live::Asking;
 use crate::reclaim::report::{GcReport, Urgency};
-use crate::stats::counters::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use steadyfs_format::Log;
@@ -21,57 +21,51 @@ use steadyfs_rt::{WaitCause, waiting_for};
 
 impl HostReclaim {
     /// Starts the collectors of a writable volume.
-    pub(in crate::reclaim) fn start(&self, fs: &Arc<Fs>) {
+    pub(in crate::reclaim) fn start(&self, reclaim: &Arc<Reclaim>) {
         if let Some(pool) = &self.pool {
-            pool.start(fs);
+            pool.start(reclaim);
         }
         if let Some(crew) = &self.single.crew {
-            let weak = Arc::downgrade(fs);
+            let weak = Arc::downgrade(reclaim);
             crew.start(move |seg, summary, offsets, asking| match weak.upgrade() {
-                Some(fs) => clean_part(&fs, seg, summary, offsets, asking),
+                Some(reclaim) => clean_part(&reclaim.files, &reclaim.host().memory, seg, summary, offsets, asking),
                 None => Ok(GcReport::default()),
             });
         }
     }
+}
 
+impl Reclaim {
     /// Waits until there is room for `blocks` blocks, collecting if need be. No node lock is held.
     ///
     /// # Errors
     /// `NoSpace`, or why collection failed.
-    pub(in crate::reclaim) fn admit<'a>(&self, fs: &'a Fs, blocks: u64) -> Result<Admission<'a>> {
-        self.note_request();
-        if let Some(admission) = Admission::if_room(&fs.admissions, blocks, || fs.writers_have_room()) {
-            if let Some(pool) = &self.pool {
-                pool.work_ahead(fs);
-            }
-            return Ok(admission);
-        }
+    pub(in crate::reclaim) fn collect_for<'a>(&self, admissions: &'a Admissions, blocks: u64) -> Result<Admission<'a>> {
         let _waiting = waiting_for(WaitCause::Room);
-        if let Some(pool) = &self.pool
-            && let Some(admission) = pool.wait_for_room(fs, blocks)?
+        let host = self.host();
+        if let Some(pool) = &host.pool
+            && let Some(admission) = pool.wait_for_room(host, admissions, blocks)?
         {
             return Ok(admission);
         }
-        fs.collect_alone()?;
-        Ok(Admission::new(&fs.admissions, blocks))
+        self.collect_alone()?;
+        Ok(Admission::new(admissions, blocks))
     }
-}
 
-impl Fs {
     /// Collects in the caller's thread until there is room; one caller at a time.
     fn collect_alone(&self) -> Result<()> {
-        self.reclaim.by_host().waiting.fetch_add(1, Relaxed);
-        let _serial = self.reclaim.by_host().serial.lock();
-        let waited = self.reclaim.by_host().waiting.fetch_sub(1, Relaxed);
+        self.host().waiting.fetch_add(1, Relaxed);
+        let _serial = self.host().serial.lock();
+        let waited = self.host().waiting.fetch_sub(1, Relaxed);
         assert!(waited > 0, "more have stopped waiting to collect than waited");
-        if self.writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
+        if self.host().writers_have_room() && !self.vol.io.planted.is(Canary::Herd) {
             return Ok(());
         }
         let began = steadyfs_rt::now();
         // Collectors could not do it: what is free in the segments that they have open is all the more needed.
         self.vol.segments().close_streams(&self.vol.begin_change()?);
         let outcome = self.collect_patiently().or_else(|error| self.go_on_without(error));
-        self.reclaim.by_host().note_round(began.elapsed());
+        self.host().note_round(began.elapsed());
         outcome
     }
 
@@ -96,8 +90,8 @@ impl Fs {
             if !matches!(outcome, Err(Error::NoSpace)) {
                 return outcome;
             }
-            let others_placed = self.admissions.wait_for_some();
-            let others_worked = self.reclaim.by_host().pool.as_ref().is_some_and(Pool::wait_for_pause);
+            let others_placed = self.host().admissions.wait_for_some();
+            let others_worked = self.host().pool.as_ref().is_some_and(Pool::wait_for_pause);
             if !others_placed && !others_worked && self.vol.sections_awaiting() == 0 {
                 return outcome;
             }
@@ -109,23 +103,23 @@ impl Fs {
     fn collect_until_enough(&self) -> Result<()> {
         let (mut hopeless, mut logs_open) = (0, true);
         // So that the next writers pass without collecting.
-        let ahead = self.reclaim.by_host().hysteresis;
-        while !self.free_sections_suffice(ahead) {
+        let ahead = self.host().hysteresis;
+        while !self.host().free_sections_suffice(ahead) {
             let before = self.vol.sections_to_come();
-            let enough_to_come = self.checkpoint_frees_enough(ahead);
-            if enough_to_come || self.room_is_critical() {
+            let enough_to_come = self.host().checkpoint_frees_enough(ahead);
+            if enough_to_come || self.host().room_is_critical() {
                 self.gc_checkpoint(if enough_to_come { Cause::Needed } else { Cause::Critical })?;
-                if self.free_sections_suffice(ahead) {
+                if self.host().free_sections_suffice(ahead) {
                     return Ok(());
                 }
             }
             // The caller may hold what would have to move.
             let asking = if hopeless == 0 { Asking::Yes } else { Asking::No };
-            let single = &self.reclaim.by_host().single;
-            let round = single.collect_one(self, Urgency::Foreground, asking, &self.reclaim.by_host().alone)?;
+            let single = &self.host().single;
+            let round = single.collect_one(self, Urgency::Foreground, asking, &self.host().alone)?;
             let found = round.is_some();
             if let Some(report) = round {
-                self.reclaim.by_host().totals.lock().add(report);
+                self.host().totals.lock().add(report);
             }
             let after = self.vol.sections_to_come();
             if after > before {
@@ -150,20 +144,25 @@ impl Fs {
 
     /// Nothing more can be gained: go on if the logs and a checkpoint still fit, else say that the volume is full.
     fn settle_for_less(&self) -> Result<()> {
-        let bare = self.sections_needed() - self.reclaim.by_host().reserved_sections + Log::COUNT as u64;
+        let bare = self.host().sections_needed() - self.host().reserved_sections + Log::COUNT as u64;
         if self.vol.segments().table.free_sections() > bare { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Cleans up to `sections` victims now, whatever the free space is, and commits a checkpoint.
-    pub fn gc(&self, sections: u64, urgency: Urgency) -> Result<GcReport> {
+    /// See `Fs::gc`.
+    pub(crate) fn gc(&self, sections: u64, urgency: Urgency) -> Result<GcReport> {
         self.gc_each(sections, urgency, &mut |_| ())
     }
 
-    /// As [`Fs::gc`]; tells `cleaned` after each victim what was done with it.
-    pub fn gc_each(&self, sections: u64, urgency: Urgency, cleaned: &mut dyn FnMut(&GcReport)) -> Result<GcReport> {
+    /// See `Fs::gc_each`.
+    pub(crate) fn gc_each(
+        &self,
+        sections: u64,
+        urgency: Urgency,
+        cleaned: &mut dyn FnMut(&GcReport),
+    ) -> Result<GcReport> {
         self.vol.check_writable()?;
         let mut sum = GcReport::default();
-        if let Some(host) = self.reclaim.host() {
+        if let Some(host) = self.by_host() {
             let _serial = host.serial.lock();
             {
                 let change = self.vol.begin_change()?;
@@ -171,27 +170,26 @@ impl Fs {
                 self.vol.segments().close_data_logs(&change);
             }
             for _ in 0..sections {
-                if self.vol.segments().table.free_sections() <= self.sections_needed() {
+                if self.vol.segments().table.free_sections() <= self.host().sections_needed() {
                     self.gc_checkpoint(Cause::Critical)?;
                 }
-                let single = &self.reclaim.by_host().single;
-                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.reclaim.by_host().alone)?
-                else {
+                let single = &self.host().single;
+                let Some(report) = single.collect_one(self, urgency, Asking::Yes, &self.host().alone)? else {
                     break;
                 };
                 cleaned(&report);
                 sum.add(report);
             }
-            self.reclaim.by_host().totals.lock().add(sum);
+            self.host().totals.lock().add(sum);
         }
-        self.checkpoint(Cause::Collected)?;
+        self.durable.checkpoint(Cause::Collected)?;
         Ok(sum)
     }
 
     pub(super) fn gc_checkpoint(&self, cause: Cause) -> Result<()> {
         let began = steadyfs_rt::now();
-        let outcome = self.checkpoint(cause);
-        self.reclaim.by_host().times.lock().checkpointing += began.elapsed();
+        let outcome = self.durable.checkpoint(cause);
+        self.host().times.lock().checkpointing += began.elapsed();
         outcome
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Kept true: a block is here from the failure of its write until it is written again, with success, or until it is
 //! dropped because nothing refers to it any more. Who asks pays one load while there is none. Memory is bounded by
-//! [`LIMIT`], which `Fs::change` heeds.
+//! [`LIMIT`], which `Gate::admit` heeds.
 
 use crate::error::{Error, Result};
 use crate::locks;

@@ -5,8 +5,8 @@
 //! something for the moment (`IoError::is_passing`). Kept true: a failing device
 //! costs a bounded number of fresh blocks per checkpoint, because what fails as a whole is not moved.
 
+use crate::durable::Durable;
 use crate::error::{Error, Result};
-use crate::fs::Fs;
 use crate::volume::{Change, Volume};
 
 /// Most blocks that count as bad places. When more fail, the device as a whole does.
@@ -20,7 +20,7 @@ impl Volume {
     }
 }
 
-impl Fs {
+impl Durable {
     /// Tries to write what could not be written.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Fs {
         tracing::warn!(blocks = bad.len(), "moving what these blocks should hold elsewhere");
         // No segment is claimed for it, so somebody else has to say that nobody writes in place what is being moved.
         let _moving = failed.begin_moving();
-        self.move_blocks(&bad)
+        self.files.gate.move_blocks(&bad)
     }
 
     /// Forgets failed writes of blocks that nothing refers to any more. With the volume frozen, so that the snapshot

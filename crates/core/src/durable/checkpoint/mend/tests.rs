@@ -162,9 +162,9 @@ fn no_fsync_succeeds_on_a_chain_whose_refused_block_was_given_up() {
     });
     until("a node is refused", || fs.vol.io.failed.count() == 1);
     // The node goes, and a checkpoint gives its block up. It gets no further before the fsync has had its time.
-    fs.set_size(&file.inode, 0).unwrap();
+    fs.files.set_size(&file.inode, 0).unwrap();
     let on = Arc::clone(&fs);
-    let checkpoint = steadyfs_rt::spawn("checkpoint", move || on.sync_checkpoint().unwrap());
+    let checkpoint = steadyfs_rt::spawn("checkpoint", move || on.durable.sync_checkpoint().unwrap());
     until("the block is given up", || fs.vol.io.failed.count() == 0);
     let change = fs.vol.begin_change().unwrap();
     let requests = std::mem::take(&mut *device.held.lock());

@@ -51,8 +51,8 @@ fn a_pack_waits_for_an_earlier_write_of_its_blocks() {
     let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
     fs.create(&fs.root().unwrap(), b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
     {
-        let mut committed = fs.checkpoints.committed.lock();
-        let snapshot = Arc::new(fs.freeze(&committed, false).unwrap());
+        let mut committed = fs.durable.checkpoints.committed.lock();
+        let snapshot = Arc::new(fs.durable.freeze(&committed, false).unwrap());
         let (start, pages) = snapshot.writes.last().unwrap().clone();
         device.block.store(start.get(), SeqCst);
         fs.vol.io.write(start, vec![pages[0].clone()], StreamHint::MetaHot, |_| ());
@@ -65,7 +65,7 @@ fn a_pack_waits_for_an_earlier_write_of_its_blocks() {
         submitter.join().unwrap();
         assert_eq!(device.writes.load(SeqCst), 2);
         fs.vol.io.drain().unwrap();
-        fs.commit(&mut committed, Box::new(Arc::into_inner(snapshot).unwrap())).unwrap();
+        fs.durable.commit(&mut committed, Box::new(Arc::into_inner(snapshot).unwrap())).unwrap();
     }
     fs.unmount().unwrap();
 }

@@ -10,8 +10,8 @@ mod lzo;
 
 use super::fetch::Keep;
 use crate::error::{Error, Result};
+use crate::files::Files;
 use crate::files::inode::Inode;
-use crate::fs::Fs;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -22,7 +22,7 @@ use steadyfs_format::{BLOCK_SIZE, PageIndex, Slot};
 /// The largest window that a Zstandard stream of one cluster (at most 1 MiB) can make use of, with room to spare.
 const MOST_WINDOW: u64 = 8 << 20;
 
-impl Fs {
+impl Files {
     /// The contents of pages of a file with clusters, `None` for holes. Volumes with such files take no changes, so
     /// nothing moves between looking up a block and reading it.
     pub(super) fn cluster_contents(

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Error;
+use crate::gate::Want;
 use steadyfs_format::inode::flags;
 
 /// Offsets around the borders of the regions of a node tree, for an inode with 864 slots (36 bytes of extra attributes,
@@ -97,7 +98,7 @@ fn inline_data_moved_to_a_page_survives_a_crash_after_the_next_checkpoint() {
     fs.write(&file, 0, &pattern(2, 1000)).unwrap();
     fs.sync().unwrap();
     fs.write(&file, 100_000, b"x").unwrap();
-    fs.sync_checkpoint().unwrap(); // does not write file pages
+    fs.durable.sync_checkpoint().unwrap(); // does not write file pages
     let crashed = mount(&Arc::new(device.fork()), "");
     let file = open(&crashed, "moved");
     let mut head = vec![0; 1000];
@@ -135,7 +136,7 @@ fn pages_on_both_sides_of_every_border_of_the_node_tree() {
     let file = open(&again, "sparse");
     check_contents(&again, &file);
     let before = again.statfs().blocks_free;
-    again.set_size(&file.inode, 0).unwrap();
+    again.files.set_size(&file.inode, 0).unwrap();
     assert_eq!(blocks(&file), 1, "no node of the tree is left");
     assert_eq!(again.statfs().blocks_free, before + 6 * 4 + 1 + NODES);
     unmount_and_check(again, &device);
@@ -159,12 +160,12 @@ fn a_cut_file_shows_zeros_when_it_grows_again() {
         let data = pattern(3, len);
         fs.write(&file, 0, &data).unwrap();
         fs.fsync(&file, false).unwrap();
-        fs.set_size(&file.inode, 1111).unwrap();
-        fs.set_size(&file.inode, len as u64).unwrap();
+        fs.files.set_size(&file.inode, 1111).unwrap();
+        fs.files.set_size(&file.inode, len as u64).unwrap();
         let mut expected = data.clone();
         expected[1111..].fill(0);
         assert_eq!(read_all(&fs, &file), expected);
-        fs.set_size(&file.inode, 500).unwrap();
+        fs.files.set_size(&file.inode, 500).unwrap();
         fs.write(&file, 2000, b"end").unwrap();
         let back = read_all(&fs, &file);
         assert_eq!((&back[..500], &back[2000..]), (&data[..500], &b"end"[..]));
@@ -182,7 +183,7 @@ fn an_interrupted_cut_is_finished_before_the_file_grows() {
     fs.write(&cut, 0, &pattern(4, OLD as usize)).unwrap();
     fs.fsync(&cut, false).unwrap();
     {
-        let change = fs.change().unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         fs.vol
             .edit_inode(&change, &cut.inode, |raw| {
                 raw.set_size(5000);
@@ -193,7 +194,7 @@ fn an_interrupted_cut_is_finished_before_the_file_grows() {
     // Crashes after each piece of the cut, and before the first.
     let mut at = Some(PageIndex(2));
     while let Some(from) = at {
-        fs.sync_checkpoint().unwrap();
+        fs.durable.sync_checkpoint().unwrap();
         let crashed = Arc::new(device.fork());
         check(&crashed);
         let again = mount(&crashed, "");
@@ -205,8 +206,8 @@ fn an_interrupted_cut_is_finished_before_the_file_grows() {
         assert!(back[5000..end].iter().all(|byte| *byte == 0), "what lay beyond the end shows");
         assert_eq!(blocks(&file), 1 + 2 + 1 + 2, "two pages, the last page, and two nodes for that");
         unmount_and_check(again, &crashed);
-        let change = fs.change().unwrap();
-        at = fs.free_some(&change, &cut.inode, from).unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
+        at = fs.files.free_some(&change, &cut.inode, from).unwrap();
     }
 }
 
@@ -217,15 +218,15 @@ fn blocks_beyond_the_end_never_show() {
     let shorten = |file: &InodeRef| {
         // Another implementation may crash between setting a size and freeing what lies behind it.
         fs.fsync(file, false).unwrap();
-        fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
-        let change = fs.change().unwrap();
+        fs.files.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         fs.vol.edit_inode(&change, &file.inode, |raw| raw.set_size(5000)).unwrap();
     };
     type Grow = fn(&Fs, &InodeRef);
     let ways: [(&str, Grow); 5] = [
         ("a write", |fs, file| assert_eq!(fs.write(file, 39_999, b"x").unwrap(), 1)),
         ("a direct write", |fs, file| assert_eq!(fs.write_direct(file, 36_864, &[b'x'; 4096]).unwrap(), 4096)),
-        ("a larger size", |fs, file| fs.set_size(&file.inode, 40_000).unwrap()),
+        ("a larger size", |fs, file| fs.files.set_size(&file.inode, 40_000).unwrap()),
         ("allocation", |fs, file| {
             fs.fallocate(file, crate::FallocMode::Allocate { keep_size: false }, 30_000, 10_000).unwrap();
         }),
@@ -253,7 +254,7 @@ fn files_that_must_not_change_do_not() {
     let file = create(&fs, "fixed");
     fs.write(&file, 0, b"text").unwrap();
     let set_flags = |bits| {
-        let change = fs.change().unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         fs.vol.edit_inode(&change, &file.inode, |raw| raw.set_flags(bits)).unwrap();
     };
     set_flags(flags::APPEND);
@@ -263,12 +264,12 @@ fn files_that_must_not_change_do_not() {
     assert!(matches!(fs.append(&file, b"x"), Err(Error::NotPermitted)));
     {
         let empty = create(&fs, "empty");
-        let change = fs.change().unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         fs.vol.edit_inode(&change, &empty.inode, |raw| raw.set_flags(flags::APPEND)).unwrap();
         drop(change);
-        assert!(matches!(fs.set_size(&empty.inode, 10), Err(Error::NotPermitted)), "only writing appends");
+        assert!(matches!(fs.files.set_size(&empty.inode, 10), Err(Error::NotPermitted)), "only writing appends");
     }
-    assert!(matches!(fs.set_size(&file.inode, 0), Err(Error::NotPermitted)));
+    assert!(matches!(fs.files.set_size(&file.inode, 0), Err(Error::NotPermitted)));
     set_flags(0);
     assert_eq!(read_all(&fs, &file), b"text!");
     let root = fs.root().unwrap();
@@ -292,7 +293,7 @@ fn deleting_contents_gives_every_block_back() {
     }
     fs.sync().unwrap();
     fs.write(&file, 0, &[8; 100_000]).unwrap();
-    fs.drop_contents(&file.inode).unwrap();
+    fs.files.drop_contents(&file.inode).unwrap();
     assert_eq!(fs.vol.space.counts(), before);
     assert_eq!((blocks(&file), fs.cache_stats().dirty), (1, 0));
 }
@@ -314,9 +315,9 @@ fn times_move_with_contents() {
     expect_move("an inline write");
     fs.write(&file, 10_000, b"paged").unwrap();
     expect_move("a paged write");
-    fs.set_size(&file.inode, 3).unwrap();
+    fs.files.set_size(&file.inode, 3).unwrap();
     expect_move("a cut");
-    fs.set_size(&file.inode, 30_000).unwrap();
+    fs.files.set_size(&file.inode, 30_000).unwrap();
     expect_move("growth");
     fs.fallocate(&file, crate::FallocMode::PunchHole, 0, 4096).unwrap();
     expect_move("a punched hole");
@@ -335,8 +336,8 @@ fn a_new_file_whose_inode_was_written_ahead_survives_by_an_fdatasync() {
     for page in 0..1200 {
         assert_eq!(fs.write(&file, page * 4096, &[1; 4096]).unwrap(), 4096);
     }
-    fs.writeback(&file.inode, crate::files::file::ALL_PAGES).unwrap();
-    fs.vol.write_dirty_nodes(&fs.vol.begin_change().unwrap(), fs.checkpoints.stamp()).unwrap();
+    fs.files.writeback(&file.inode, crate::files::file::ALL_PAGES).unwrap();
+    fs.vol.write_dirty_nodes(&fs.vol.begin_change().unwrap(), fs.durable.checkpoints.stamp()).unwrap();
     // Times left alone, so that the inode stays clean.
     let (at, page) = (1100 * 4096, [2; 4096]);
     fs.write_back(&file, at, &page, false).unwrap();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::mapping::LeafOrGap;
+use crate::gate::Want;
 use crate::volume::nodes::slots::Area;
 use crate::{Error, Whence};
 use steadyfs_format::inode::{CompressAlgorithm, CompressInfo, flags};
@@ -33,7 +34,7 @@ fn put_cluster(fs: &Fs, file: &InodeRef, first: u64, bytes: &[u8]) {
         bytes.iter().copied().chain(std::iter::repeat(0)).take(bytes.len().next_multiple_of(4096)).collect();
     fs.fallocate(file, crate::FallocMode::Allocate { keep_size: false }, first * 4096, CLUSTER * 4096).unwrap();
     fs.write_direct(file, (first + 1) * 4096, &data).unwrap();
-    let _change = fs.change().unwrap();
+    let _change = fs.files.gate.begin(Want::default()).unwrap();
     let LeafOrGap::Leaf(leaf) = fs.vol.leaf(&file.inode, PageIndex(first)).unwrap() else { panic!("no node") };
     let mut guard = leaf.node.write(&fs.vol.nodes);
     let area = Area::of(guard.bytes(), fs.vol.sb.features()).unwrap();
@@ -64,7 +65,7 @@ fn prepared() -> Arc<MemDevice> {
     // A direct node of a compressed file leaves its last two slots unused, so its second node begins two pages earlier.
     put_cluster(&fs, &file, INODE_SLOTS + 1018, &compressed(5));
     {
-        let change = fs.change().unwrap();
+        let change = fs.files.gate.begin(Want::default()).unwrap();
         let features = fs.vol.sb.features() | Features::COMPRESSION;
         fs.vol
             .edit_inode(&change, &file.inode, |raw| {

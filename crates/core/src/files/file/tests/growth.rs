@@ -23,7 +23,7 @@ fn a_checkpoint_does_not_commit_the_size_of_what_is_not_written() {
     fs.write(&old, 29_500, &bytes[29_500..29_600]).unwrap();
     fs.write(&fresh_file, 0, &bytes).unwrap();
     assert_eq!((old.inode.node.disk_size.limit(), fresh_file.inode.node.disk_size.limit()), (29_500, 0));
-    fs.sync_checkpoint().unwrap();
+    fs.durable.sync_checkpoint().unwrap();
     assert_eq!((size(&old), size(&fresh_file)), (29_600, 80_000), "in memory nothing is cut");
     assert_eq!(after_crash(&device, "old"), &bytes[..29_500]);
     assert_eq!(after_crash(&device, "fresh"), b"");
@@ -46,11 +46,11 @@ fn what_is_written_anew_past_the_cache_or_cut_off_leaves_no_limit() {
     for file in [&direct, &cut, &punched] {
         fs.write(file, 0, &bytes).unwrap();
     }
-    fs.sync_checkpoint().unwrap();
+    fs.durable.sync_checkpoint().unwrap();
     fs.write_direct(&direct, 0, &bytes).unwrap();
-    fs.set_size(&cut.inode, 0).unwrap();
+    fs.files.set_size(&cut.inode, 0).unwrap();
     fs.fallocate(&punched, crate::FallocMode::PunchHole, 0, 40_960).unwrap();
-    fs.sync_checkpoint().unwrap();
+    fs.durable.sync_checkpoint().unwrap();
     assert_eq!(after_crash(&device, "direct"), bytes);
     assert_eq!(after_crash(&device, "cut"), b"");
     assert_eq!(after_crash(&device, "punched"), [0; 40_960]);
@@ -67,7 +67,7 @@ fn a_file_that_is_cut_after_a_crash_can_be_written_again() {
     fs.write(&file, 0, &bytes[..20_000]).unwrap();
     fs.fsync(&file, false).unwrap();
     fs.write(&file, 20_000, &bytes[20_000..]).unwrap();
-    fs.sync_checkpoint().unwrap();
+    fs.durable.sync_checkpoint().unwrap();
     let left = Arc::new(device.fork());
     let again = mount(&left, "");
     let file = again.lookup(&again.root().unwrap(), b"file").unwrap();
@@ -94,7 +94,7 @@ fn contents_come_before_a_rename_over_another_file() {
     fs.sync().unwrap();
     fs.write(&second, 0, &new).unwrap();
     fs.rename(&root, b"f.new", &root, b"f", RenameFlags::Replace).unwrap();
-    fs.sync_checkpoint().unwrap();
+    fs.durable.sync_checkpoint().unwrap();
     assert_eq!(after_crash(&device, "f"), new);
     drop((root, first, second));
     unmount_and_check(fs, &device);

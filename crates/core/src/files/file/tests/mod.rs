@@ -10,6 +10,7 @@ mod operations;
 mod own;
 mod pressure;
 
+use crate::gate::Want;
 use crate::{Fs, InodeRef, MountOptions};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -85,7 +86,7 @@ fn create_with(fs: &Fs, name: &str, inline_bits: u8) -> InodeRef {
     let features = fs.vol.sb.features();
     let root = fs.root().unwrap();
     let _lock = root.inode.rwsem.write();
-    let change = fs.change().unwrap();
+    let change = fs.files.gate.begin(Want::default()).unwrap();
     let node = fs.vol.new_inode_node(true).unwrap();
     let new = NewInode {
         ino: node.nid.as_ino(),
@@ -105,17 +106,17 @@ fn create_with(fs: &Fs, name: &str, inline_bits: u8) -> InodeRef {
     };
     let (raw, _) = new.build(features).unwrap();
     *RawInode::view_mut(node.write(&fs.vol.nodes).edit()) = raw;
-    let mut page = fs.page(&root.inode, PageIndex(0)).unwrap().unwrap();
+    let mut page = fs.files.page(&root.inode, PageIndex(0)).unwrap().unwrap();
     let mut entries = DentriesMut::block(page.make_mut());
     entries.insert(name_hash(name.as_bytes()), name.as_bytes(), new.ino, FileType::Regular).unwrap();
-    fs.put_page(&change, &root.inode, PageIndex(0), page).unwrap();
-    fs.inodes.insert_new(&fs.budget, node, FileType::Regular)
+    fs.files.put_page(&change, &root.inode, PageIndex(0), page).unwrap();
+    fs.files.inodes.insert_new(&fs.files.budget, node, FileType::Regular)
 }
 
 /// The file of this name in the root directory's first block.
 fn open(fs: &Fs, name: &str) -> InodeRef {
     let root = fs.root().unwrap();
-    let page = fs.page(&root.inode, PageIndex(0)).unwrap().unwrap();
+    let page = fs.files.page(&root.inode, PageIndex(0)).unwrap().unwrap();
     let ino = page.with(|block| {
         let entries = steadyfs_format::dir::Dentries::block(block);
         entries.find(name_hash(name.as_bytes()), name.as_bytes()).map(|entry| entry.ino)

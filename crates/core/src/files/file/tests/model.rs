@@ -163,13 +163,13 @@ impl World {
             }
             Op::Read { off, len, direct } => compare(&fs, file, model, off, len, direct)?,
             Op::Truncate { size } => {
-                fs.set_size(&file.inode, size).unwrap();
+                fs.files.set_size(&file.inode, size).unwrap();
                 model.truncate(size);
             }
             Op::Falloc { mode, off, len } => fallocate(&fs, file, model, mode, off, len)?,
             Op::Seek { off } => seek(&fs, file, model, off)?,
             Op::Fsync => fs.fsync(file, false).unwrap(),
-            Op::Checkpoint => fs.sync_checkpoint().unwrap(),
+            Op::Checkpoint => fs.durable.sync_checkpoint().unwrap(),
             Op::Collect => drop(fs.gc(2, crate::Urgency::Foreground).unwrap()),
             Op::Remount => {
                 drop(fs);

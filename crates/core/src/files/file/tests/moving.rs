@@ -91,7 +91,7 @@ impl Scene {
         filler(shift);
         fs.write_direct(&file, 0, &[0xAA; 4096]).unwrap();
         filler(600);
-        fs.sync_checkpoint().unwrap();
+        fs.durable.sync_checkpoint().unwrap();
         let block = slot(&fs, &file);
         Scene { fs, gate, file, other, block }
     }
@@ -105,7 +105,7 @@ impl Scene {
             if straight {
                 // As a direct read does it, but collectors do not go round the page.
                 let _lock = file.inode.rwsem.read();
-                fs.fetch_to(&file.inode, PageIndex(0)..PageIndex(1), &mut buf).unwrap();
+                fs.files.fetch_to(&file.inode, PageIndex(0)..PageIndex(1), &mut buf).unwrap();
             } else {
                 assert_eq!(fs.read(&file, 0, &mut buf).unwrap(), 4096);
             }
@@ -133,7 +133,7 @@ impl Scene {
         for n in 0..40_000 {
             self.fs.write_direct(file, n % pages * 4096, &[byte; 4096]).unwrap();
             if n % 500 == 0 {
-                self.fs.sync_checkpoint().unwrap();
+                self.fs.durable.sync_checkpoint().unwrap();
             }
             let page = PageIndex(n % pages);
             let extents = self.fs.vol.extents(&file.inode, page..page + 1).unwrap();
@@ -172,7 +172,7 @@ fn a_page_that_came_back_to_its_block_is_read_again() {
         scene.gate.go(2);
         scene.gate.wait(3);
         // The reader holds the other file's bytes. Now the page returns to the very block that the reader asked for.
-        scene.fs.set_size(&scene.other.inode, 0).unwrap();
+        scene.fs.files.set_size(&scene.other.inode, 0).unwrap();
         let back = hit && scene.write_until_it_hits(&scene.file, 1, 0xCC);
         scene.gate.go(4);
         let read = reader.join().unwrap();

@@ -61,12 +61,12 @@ fn direct_and_buffered_io_see_each_other() {
     assert_eq!(fs.read_direct(&file, 0, &mut back).unwrap(), back.len());
     assert_eq!(back, expected, "a direct read finds pages that only the cache has");
     let cached = fs.cache_stats().cached;
-    fs.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES).unwrap();
-    fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+    fs.files.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES).unwrap();
+    fs.files.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
     assert!(cached > fs.cache_stats().cached);
     fs.read_direct(&file, 0, &mut back).unwrap();
     fs.write_direct(&file, 7 * 4096, &new).unwrap();
-    assert_eq!(fs.budget.cache(&file.inode).get_range(PageIndex(0)..PageIndex(9)).iter().flatten().count(), 0);
+    assert_eq!(fs.files.budget.cache(&file.inode).get_range(PageIndex(0)..PageIndex(9)).iter().flatten().count(), 0);
     assert_eq!((back, size(&file)), (expected, 9 * 4096));
     assert_eq!(fs.write_direct(&file, 100, b"odd").unwrap(), 3, "odd bytes go through the cache");
     let mut odd = [0; 3];
@@ -112,7 +112,7 @@ fn allocated_space_is_counted_and_reads_as_zeros() {
     assert_eq!(fs.statfs().blocks_free, free, "the space was there already");
     fs.fallocate(&file, FallocMode::PunchHole, 2 << 20, 1 << 20).unwrap();
     assert_eq!(blocks(&file), 1 + 256, "space beyond the end is given back too");
-    fs.set_size(&file.inode, 4096).unwrap();
+    fs.files.set_size(&file.inode, 4096).unwrap();
     assert_eq!(blocks(&file), 2);
     unmount_and_check(fs, &device);
 }
@@ -146,7 +146,7 @@ fn leave_free(fs: &Fs, fillers: &[InodeRef; 2], blocks: u64) {
     let [large, small] = fillers;
     let all = FallocMode::Allocate { keep_size: false };
     for filler in fillers {
-        fs.set_size(&filler.inode, 0).unwrap();
+        fs.files.set_size(&filler.inode, 0).unwrap();
     }
     while fs.statfs().blocks_free > blocks + 500 {
         let step = (fs.statfs().blocks_free - blocks - 400).div_ceil(2);
@@ -238,7 +238,7 @@ fn allocations_that_race_for_the_last_blocks_take_all_or_nothing() {
         for (file, got) in [&one, &other].into_iter().zip(got) {
             let held = blocks(file);
             assert!(if got { held > want } else { held <= 2 }, "round {round}: {held} blocks, success: {got}");
-            fs.set_size(&file.inode, 6).unwrap();
+            fs.files.set_size(&file.inode, 6).unwrap();
         }
         for file in [&one, &other] {
             assert_eq!(&read_all(&fs, file), b"inline", "round {round}");
@@ -370,7 +370,7 @@ fn interrupt(pages: u64, act: impl FnOnce(&Fs, &InodeRef)) -> Vec<Arc<MemDevice>
     let (other, stop) = (Arc::clone(&fs), Arc::clone(&over));
     let committer = steadyfs_rt::spawn("committer", move || {
         while !stop.load(SeqCst) {
-            other.sync_checkpoint().unwrap();
+            other.durable.sync_checkpoint().unwrap();
         }
     });
     let file = open(&fs, "numbered");

@@ -159,7 +159,7 @@ fn pages_of_many_nodes_are_written_and_moved_together() {
     let file = create(&fs, "file");
     (0..600).for_each(|n| assert_eq!(fs.write(&file, n * APART, &[n as u8; 4096]).unwrap(), 4096));
     device.counts();
-    fs.writeback(&file.inode, ALL_PAGES).unwrap();
+    fs.files.writeback(&file.inode, ALL_PAGES).unwrap();
     let requests = device.all();
     // Requests of 64 pages, and some more where a log goes to another segment, or summaries are written.
     assert!((600 / 64..20).contains(&requests), "{requests} requests for 600 pages");

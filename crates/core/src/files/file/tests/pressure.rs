@@ -62,7 +62,7 @@ fn work(fs: &Fs, file: &InodeRef, id: u64, rounds: u64) -> Vec<u64> {
             _ if version % 4 == 0 => fs.fsync(file, true).unwrap(),
             _ => {
                 let keep = page.max(FILE_PAGES / 2);
-                fs.set_size(&file.inode, keep * 4096).unwrap();
+                fs.files.set_size(&file.inode, keep * 4096).unwrap();
                 versions[keep as usize..].fill(0);
             }
         }
@@ -94,7 +94,7 @@ fn share(fs: &Fs, file: &InodeRef, id: u64, rounds: u64) {
                     assert!(said.is_none_or(|(_, p, _)| p == page + i as u64), "page {page} shows {said:?}");
                 }
             }
-            _ => fs.set_size(&file.inode, (page + 1) * 4096).unwrap(),
+            _ => fs.files.set_size(&file.inode, (page + 1) * 4096).unwrap(),
         }
     }
 }
@@ -111,7 +111,7 @@ fn storm(device: Arc<dyn Device>, image: &MemDevice, rounds: u64) {
             while !over.load(SeqCst) {
                 match collects {
                     true => drop(fs.gc(1, Urgency::Foreground).unwrap()),
-                    false => fs.sync_checkpoint().unwrap(),
+                    false => fs.durable.sync_checkpoint().unwrap(),
                 }
                 steadyfs_rt::sleep(Duration::from_millis(2));
             }
@@ -177,18 +177,18 @@ fn a_full_volume_says_so_and_takes_as_much_again() {
     assert_eq!(fs.write(&file, 0, &data).unwrap(), data.len(), "overwriting needs no space");
     fs.sync().unwrap();
     for round in 0..3 {
-        fs.set_size(&file.inode, 0).unwrap();
+        fs.files.set_size(&file.inode, 0).unwrap();
         assert_eq!(fill(&file), first, "round {round}");
     }
     assert!(matches!(fs.write(&other, 0, b"x"), Err(Error::NoSpace)));
     assert_eq!((blocks(&other), size(&other)), (1, 0));
-    fs.set_size(&file.inode, first - 4096 * 2).unwrap();
+    fs.files.set_size(&file.inode, first - 4096 * 2).unwrap();
     assert!(
         matches!(fs.write(&other, 3000 * 4096, b"x"), Err(Error::NoSpace)),
         "a page and two nodes do not fit in two blocks"
     );
     assert_eq!((blocks(&other), fs.statfs().blocks_free), (1, 2), "what was begun is undone");
-    fs.set_size(&file.inode, first - 4096 * 3).unwrap();
+    fs.files.set_size(&file.inode, first - 4096 * 3).unwrap();
     let left = fs.statfs().blocks_free;
     assert_eq!(fs.write(&other, 3000 * 4096, b"x").unwrap(), 1);
     assert_eq!(fs.statfs().blocks_free, left - 3);
@@ -228,11 +228,11 @@ fn a_failed_write_is_reported_once_and_loses_nothing_in_memory() {
     fs.sync().unwrap();
     fs.write(&file, 0, &pattern(2, 50_000)).unwrap();
     device.add(Fault::fail(5).on(OpKind::Write));
-    assert!(matches!(fs.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES), Err(Error::Io(_))));
+    assert!(matches!(fs.files.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES), Err(Error::Io(_))));
     device.heal();
     assert_eq!(read_all(&fs, &file), pattern(2, 50_000));
     assert_eq!(fs.cache_stats().dirty, 13, "the pages are dirty again");
-    fs.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES).unwrap();
+    fs.files.writeback(&file.inode, crate::files::file::writeback::ALL_PAGES).unwrap();
     assert_eq!(fs.cache_stats().dirty, 0);
     assert!(matches!(fs.fsync(&file, false), Err(Error::Io(_))), "who has it open is told");
     fs.fsync(&file, false).unwrap();
@@ -269,7 +269,7 @@ fn the_cache_keeps_to_its_budget_and_reads_ahead() {
     let stats = fs.cache_stats();
     assert!(stats.cached <= stats.limit + 256 && stats.dirty <= stats.limit / 5 * 2 + 256, "{stats:?}");
     fs.sync().unwrap();
-    fs.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
+    fs.files.budget.cache(&file.inode).remove(crate::files::file::writeback::ALL_PAGES);
     let before = fs.io_stats();
     let mut back = vec![0; 4096];
     for at in (0..data.len()).step_by(4096) {

@@ -9,8 +9,8 @@
 //! unless so little is free that they could take the last of it.
 //!
 //! Kept true: collectors stop and say so when round after round gains nothing; then each writer who waits tries by
-//! itself, as if there were no collectors (`Fs::collect_alone`), and that decides between going on and "no space". An
-//! error of a collector ends the same way, so a writer that needs the room is told why there is none.
+//! itself, as if there were no collectors (`Reclaim::collect_alone`), and that decides between going on and "no space".
+//! An error of a collector ends the same way, so a writer that needs the room is told why there is none.
 //!
 //! This file has the state of the pool and what needs no volume; `work` has what collectors and writers do.
 
@@ -26,7 +26,7 @@ use super::victim::{ManyVictims, Minds, OneVictim, Reach, Select};
 use crate::gate::admission::Announcer;
 use crate::locks;
 use crate::options::techniques::{GcOptions, GcSelect, GcStream};
-use crate::stats::activity::{Activity, CollectorsNow};
+use crate::reclaim::activity::{Activity, CollectorsNow};
 use crate::volume::Volume;
 use crate::volume::segments::streams::Streams;
 use std::sync::Arc;

@@ -56,11 +56,11 @@ impl Exhausted {
             self.opened.iter().for_each(|seg| self.fs.vol.segments().table.close(*seg));
         }
         self.gate().lock().working -= 1;
-        self.fs.reclaim.announce_room();
+        self.fs.files.gate.announce_room();
     }
 
     fn gate(&self) -> &Mutex<Gate> {
-        &self.fs.reclaim.by_host().pool.as_ref().unwrap().shared.gate
+        &self.fs.reclaim.host().pool.as_ref().unwrap().shared.gate
     }
 }
 
@@ -75,7 +75,7 @@ fn beside_a_collector(makes_room: bool) -> (Result<()>, Duration) {
             others.end(makes_room);
         });
         let began = now();
-        let outcome = volume.fs.collect_patiently();
+        let outcome = volume.fs.reclaim.collect_patiently();
         let took = began.elapsed();
         collector.join().unwrap();
         (outcome, took)
@@ -102,14 +102,14 @@ fn a_writer_does_not_wait_for_one_that_was_not_admitted() {
                 sleep(WORK);
                 false
             };
-            assert!(Admission::if_room(&other.fs.admissions, 256, refuse).is_none());
+            assert!(Admission::if_room(&other.fs.reclaim.host().admissions, 256, refuse).is_none());
         });
         sleep(WORK / 100);
         let (other, waited) = (Arc::clone(&volume), Arc::new(OnceLock::new()));
         let told = Arc::clone(&waited);
         let alone = spawn("alone", move || {
             let began = now();
-            let outcome = other.fs.collect_patiently();
+            let outcome = other.fs.reclaim.collect_patiently();
             let _ = told.set((outcome, began.elapsed()));
         });
         // It would wait for ever, and the volume's housekeeper beside it does not let the simulation end.
@@ -129,7 +129,7 @@ fn a_volume_is_full_when_nobody_is_at_work() {
     let report = run(SimConfig::default(), || {
         let volume = Exhausted::new();
         let began = now();
-        (volume.fs.collect_patiently(), began.elapsed())
+        (volume.fs.reclaim.collect_patiently(), began.elapsed())
     });
     let (outcome, took) = report.unwrap().value;
     assert!(matches!(outcome, Err(Error::NoSpace)), "{outcome:?}");
@@ -166,7 +166,7 @@ fn overwritten_by_many() -> (u64, u64) {
     let writers: Vec<_> = (0..WRITERS).map(writer).collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     fs.unmount().unwrap();
-    (least.load(SeqCst), fs.reclaim.by_host().reserved_sections)
+    (least.load(SeqCst), fs.reclaim.host().reserved_sections)
 }
 
 /// Free sections say nothing of who has passed the gate already: all who waited see the same ones.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fsck::{self, CheckOptions};
+use crate::gate::Want;
 use crate::mkfs::{self, MkfsOptions};
 use crate::{Fs, MountOptions, NewInode};
 use std::collections::BTreeSet;
@@ -95,10 +96,10 @@ fn a_writer_who_has_to_collect_closes_the_streams_first() {
     // Without collectors, and with no room left.
     fs.reclaim.stop();
     let kind = Log::ColdData.number();
-    while fs.try_admit(0).is_some() {
+    while fs.files.gate.try_admit(0).is_some() {
         fs.vol.segments().table.open(None, kind).unwrap();
     }
     // Whether that gains enough is another question.
-    drop(fs.make_room());
+    drop(fs.files.gate.admit(&Want::default()));
     assert_eq!(fs.open_streams(), 0);
 }

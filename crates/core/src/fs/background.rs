@@ -17,7 +17,7 @@ pub(crate) struct Background {
     stop: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Seconds between checkpoints while there are changes, unless the options of the mount say how many.
-    pub(super) usual_commit: AtomicU64,
+    pub(crate) usual_commit: AtomicU64,
 }
 
 impl Background {
@@ -33,7 +33,7 @@ impl Background {
 
     /// Starts the housekeeper of a writable volume: it runs `tick` every second, until that says that the volume is
     /// gone.
-    pub(super) fn start(&self, tick: impl FnMut() -> bool + Send + 'static) {
+    pub(crate) fn start(&self, tick: impl FnMut() -> bool + Send + 'static) {
         let (wake, stop) = (Arc::clone(&self.wake), Arc::clone(&self.stop));
         let thread = spawn("steadyfs-housekeeper", move || run(tick, &wake, &stop));
         *self.thread.lock() = Some(thread);

@@ -4,7 +4,8 @@
 //! out at a time for a writer to miss them.
 
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::gate::Headroom;
+use crate::reclaim::Reclaim;
 use crate::volume::Volume;
 use std::ops::Range;
 use steadyfs_format::{BLOCK_SIZE, Lba};
@@ -35,23 +36,18 @@ impl Volume {
     }
 }
 
-impl Fs {
-    /// Discards what is free in `range` (bytes of the device) where at least `minimum` bytes lie side by side; bytes
-    /// discarded. A checkpoint comes first, so that what was deleted counts. Whole free sections count; what is free
-    /// beside used blocks of a section does not, nor what writers may need meanwhile on a volume that is nearly full.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a range that is shorter than a block or begins behind the volume, [`Error::Unsupported`]
-    /// if the device takes no discards, [`Error::ReadOnly`], and what the device says.
-    pub fn trim(&self, range: Range<u64>, minimum: u64) -> Result<u64> {
+impl Reclaim {
+    /// See `Fs::trim`.
+    pub(crate) fn trim(&self, range: Range<u64>, minimum: u64) -> Result<u64> {
         const BLOCK: u64 = BLOCK_SIZE as u64;
         let layout = self.vol.layout();
         if range.end.saturating_sub(range.start) < BLOCK || range.start / BLOCK >= layout.block_count {
             return Err(Error::Invalid);
         }
-        let Some(segments) = self.vol.placement.segments().filter(|_| self.reclaim.is_by_host()) else {
+        let Some(segments) = self.vol.placement.segments() else {
             return self.discard_dead();
         };
+        let Some(host) = self.by_host() else { return self.discard_dead() };
         if range.start / BLOCK >= layout.main_end().get() {
             return Err(Error::Invalid);
         }
@@ -59,20 +55,20 @@ impl Fs {
             return Err(Error::Unsupported("the device takes no discards".into()));
         }
         self.vol.check_writable()?;
-        self.sync_checkpoint()?;
+        self.durable.sync_checkpoint()?;
         let wanted = range.start.div_ceil(BLOCK)..range.end / BLOCK;
         let minimum = minimum.div_ceil(BLOCK);
         let most = minimum.div_ceil(layout.blocks_per_sec()).max(SECTIONS_AT_ONCE);
         let (mut told, mut trimmed) = (Told::default(), 0);
         let mut next = wanted.start.saturating_sub(layout.main.get()) / layout.blocks_per_sec();
-        while let Some(sections) = segments.take_free_sections(next, most, || self.free_sections_suffice(0)) {
+        while let Some(sections) = segments.take_free_sections(next, most, || host.free_sections_suffice(0)) {
             let all = sections.start * layout.blocks_per_sec()..sections.end * layout.blocks_per_sec();
             assert!(sections.start >= next, "section {} was looked at before", sections.start);
             let blocks =
                 (layout.main.get() + all.start).max(wanted.start)..(layout.main.get() + all.end).min(wanted.end);
             let result = self.vol.tell(blocks, minimum, &mut told);
             segments.put_free_sections_back(sections.clone());
-            self.reclaim.announce_room();
+            host.announce();
             trimmed += result?;
             next = sections.end;
             if layout.main.get() + all.end >= wanted.end {
@@ -86,7 +82,7 @@ impl Fs {
     /// checkpoint. Discards what is dead; bytes discarded, by whomever.
     fn discard_dead(&self) -> Result<u64> {
         self.vol.check_writable()?;
-        self.sync_checkpoint()?;
+        self.durable.sync_checkpoint()?;
         let before = self.vol.io.counters.read().discarded;
         while self.vol.placement.has_queued_discards()
             && self.vol.placement.discard_some(|| self.vol.check_writable().is_ok()) > 0

@@ -66,7 +66,7 @@ pub struct CollectorsNow {
     pub working: u64,
     /// Writers that wait for room.
     pub writers_waiting: u64,
-    /// The collectors, in a snapshot of a volume the first [`MOST_LISTED`](super::MOST_LISTED) of them.
+    /// The collectors, in a snapshot of a volume the first [`MOST_LISTED`](crate::stats::MOST_LISTED) of them.
     pub each: Vec<CollectorStats>,
     /// Whoever collects without a thread for it: a writer, the housekeeper, a command.
     pub alone: CollectorStats,

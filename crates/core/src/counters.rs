@@ -122,7 +122,7 @@ impl Traffic {
     }
 
     /// Bytes written and read.
-    pub(super) fn bytes(&self) -> (u64, u64) {
+    pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.written.0.load(Relaxed), self.read.0.load(Relaxed))
     }
 }

@@ -12,23 +12,23 @@ pub(crate) struct Discarder {
 
 impl Discarder {
     /// No thread yet.
-    pub(super) fn new(signal: Arc<Signal>) -> Self {
+    pub(crate) fn new(signal: Arc<Signal>) -> Self {
         Discarder { signal, thread: Mutex::new(&crate::locks::STATE, None) }
     }
 
     /// What the thread waits for.
-    pub(super) fn signal(&self) -> Arc<Signal> {
+    pub(crate) fn signal(&self) -> Arc<Signal> {
         Arc::clone(&self.signal)
     }
 
     /// The thread runs.
-    pub(super) fn began(&self, thread: JoinHandle<()>) {
+    pub(crate) fn began(&self, thread: JoinHandle<()>) {
         let earlier = self.thread.lock().replace(thread);
         assert!(earlier.is_none(), "a volume has two discarders");
     }
 
     /// Ends the thread and waits for it; what still waits stays in the queue.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.signal.stop();
         let thread = self.thread.lock().take();
         if let Some(thread) = thread.filter(|thread| !thread.is_current())
