@@ -26,6 +26,14 @@ pub enum Error {
         "what was fsynced after the last checkpoint cannot be recovered: {0}; the mount option disable_roll_forward goes without it"
     )]
     Recovery(String),
+    /// A step of a mount failed.
+    #[error("{cause} (mount step: {step})")]
+    Mount {
+        /// The name of the step.
+        step: &'static str,
+        /// What went wrong.
+        cause: Box<Error>,
+    },
     /// A mount option, flag or argument that cannot be honoured.
     #[error("{0}")]
     Usage(String),
@@ -107,6 +115,14 @@ impl Error {
         Error::Corrupt(what.into())
     }
 
+    /// What went wrong, without the step of the mount in which it did.
+    pub fn cause(&self) -> &Error {
+        match self {
+            Error::Mount { cause, .. } => cause.cause(),
+            cause => cause,
+        }
+    }
+
     /// The Linux error number that stands for this error.
     pub fn errno(&self) -> i32 {
         // Numbers of asm-generic/errno-base.h and errno.h; the core links no libc for 20 constants.
@@ -135,6 +151,7 @@ impl Error {
             Error::TooMuch => 7,
             Error::NoSuchOffset => 6,
             Error::Stopped(_) => 5,
+            Error::Mount { cause, .. } => cause.errno(),
         }
     }
 }

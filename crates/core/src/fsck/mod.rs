@@ -103,8 +103,8 @@ fn rehearse(image: &Image, options: &CheckOptions, sink: &IssueSink) {
         return;
     }
     if let Err(error) = crate::mount::rehearsal::rehearse(image) {
-        let reason = match error {
-            Error::Corrupt(why) | Error::Recovery(why) => why,
+        let reason = match error.cause() {
+            Error::Corrupt(why) | Error::Recovery(why) => why.clone(),
             other => other.to_string(),
         };
         sink.add(Issue::MountRefused { reason });

@@ -1,6 +1,7 @@
 //! Loading what places blocks in endless logs: heads, limits, and what the discard log names.
 
 use crate::error::{Error, Result};
+use crate::mount::tables::Tables;
 use crate::raw::{Image, LogSpace};
 use crate::volume::infinite::EndlessLogs;
 use crate::volume::infinite::ranges::Ranges;
@@ -15,10 +16,10 @@ pub(super) struct LoadedLogs {
 
 impl LoadedLogs {
     /// Reads the discard log, which only changes need: who only reads goes on without one that is damaged.
-    pub(super) fn load(image: &Image, space: &LogSpace, read_only: bool) -> Result<Self> {
+    pub(super) fn load(tables: &dyn Tables, space: &LogSpace, read_only: bool) -> Result<Self> {
         let mut dead = Ranges::default();
         let mut ordered = true;
-        match image.dead_blocks(&mut |run| ordered &= dead.insert(run)) {
+        match tables.dead_blocks(&mut |run| ordered &= dead.insert(run)) {
             Err(damage) if read_only => {
                 tracing::warn!("{damage}; the volume is read without its discard log");
                 dead = Ranges::default();

@@ -1,13 +1,11 @@
 //! Bringing a volume up, and ending it.
 //!
-//! Steps of a mount, in order: superblock and features -> checkpoint -> segment table -> logs -> NAT -> counters. Then,
-//! if the volume may be changed:
-//! 1. Orphans are taken over.
-//! 2. Files that were fsynced after the checkpoint are recovered ([`crate::durable::recovery`]).
-//! 3. Logs that another implementation left in reuse (SSR) mode move to segments of their own.
-//! 4. A checkpoint is committed, always, before anything else happens.
+//! A mount takes named steps ([`steps`]), in the order of `mount_from`, with tables from a source ([`tables`]). Of
+//! a volume that may be changed, files that were fsynced after the checkpoint are recovered
+//! ([`crate::durable::recovery`]). Logs that another implementation left in reuse (SSR) mode move to segments of their
+//! own. A checkpoint is committed, always, before anything else happens.
 //!
-//! The last step avoids the stale-chain hazard (format section 12.3). Nodes of an earlier mount that carry the old
+//! That checkpoint avoids the stale-chain hazard (format section 12.3). Nodes of an earlier mount that carry the old
 //! checkpoint's version may lie where this mount's log goes on. As long as that checkpoint is in force, they would
 //! become part of this mount's chain.
 //!
@@ -25,6 +23,8 @@ mod migrating;
 pub(crate) mod rehearsal;
 mod segmented;
 pub(crate) mod shutdown;
+mod steps;
+pub(crate) mod tables;
 mod zoned;
 
 use crate::counters::{Cause, Traffic};
@@ -45,7 +45,9 @@ use crate::fs::discarder::Discarder;
 use crate::gate::Gate;
 use crate::locks;
 use crate::mount::infinite::LoadedLogs;
-use crate::mount::segmented::{Aside, Tables};
+use crate::mount::segmented::{Aside, SegmentTables};
+use crate::mount::steps::Steps;
+use crate::mount::tables::Tables;
 use crate::options::{InPlace, JournalMode, MountOptions};
 use crate::raw::{Image, OtherPack, PackPart};
 use crate::reclaim::{self, Arm, Reclaim};
@@ -63,7 +65,7 @@ use std::sync::{Arc, OnceLock};
 use steadyfs_device::{Device, OverlayDevice};
 use steadyfs_format::checkpoint::{CheckpointHeader, CpFlags};
 use steadyfs_format::orphan::ORPHANS_PER_BLOCK;
-use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, Ino, Layout, Log};
+use steadyfs_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, Layout, Log};
 
 /// Features under which a volume may be changed. The others are read-only: see [`why_read_only`].
 const WRITABLE: Features = Features::ATOMIC_WRITE
@@ -89,6 +91,25 @@ const READABLE: Features = WRITABLE
 /// Most inodes kept in memory without users; where the node cache is smaller, as many as it has nodes, for each keeps
 /// one there.
 const INODE_LIMIT: usize = 16 * 1024;
+
+/// A thread of a volume that may be changed.
+struct Worker {
+    name: &'static str,
+    start: fn(&Arc<Fs>),
+    stop: fn(&Fs),
+}
+
+/// Those that a mount starts, in this order.
+const WORKERS: [Worker; 4] = [
+    Worker {
+        name: "flusher",
+        start: |fs| start_flusher(&fs.files),
+        stop: |fs| fs.files.flusher.stop(&fs.files.budget),
+    },
+    Worker { name: "housekeeper", start: housekeeping::start, stop: |fs| fs.background.stop() },
+    Worker { name: "collectors", start: |fs| fs.reclaim.start(), stop: |fs| fs.reclaim.stop() },
+    Worker { name: "discarder", start: discarding::start, stop: |fs| fs.discarder.iter().for_each(Discarder::stop) },
+];
 
 /// Why a volume with these features, which it may be read with, must not be changed; `None` if it may.
 pub fn why_read_only(features: Features) -> Option<String> {
@@ -138,16 +159,16 @@ fn check_journal(image: &Image, options: &MountOptions) -> Result<()> {
 /// What places blocks, as it was loaded.
 #[expect(clippy::large_enum_variant, reason = "there is one, while a volume is mounted")]
 enum Ground {
-    Segments(Tables),
+    Segments(SegmentTables),
     Infinite(LoadedLogs),
 }
 
 impl Ground {
     /// Loads it; for who changes the volume it must not contradict itself.
-    fn load(image: &Image, options: &MountOptions, read_only: bool) -> Result<Self> {
+    fn load(image: &Image, tables: &dyn Tables, options: &MountOptions, read_only: bool) -> Result<Self> {
         match image.log_space() {
-            None => Tables::load_for(image, options, read_only).map(Ground::Segments),
-            Some(space) => LoadedLogs::load(image, space, read_only).map(Ground::Infinite),
+            None => SegmentTables::load_for(image, tables, options, read_only).map(Ground::Segments),
+            Some(space) => LoadedLogs::load(tables, space, read_only).map(Ground::Infinite),
         }
     }
 
@@ -184,8 +205,8 @@ impl Fs {
     /// Mounts the volume on a device.
     ///
     /// # Errors
-    /// Damage, also in what is to be recovered unless it is only read, unsupported features, I/O errors. As far as its
-    /// last checkpoint is concerned the volume is then as it was.
+    /// Damage, also in what is to be recovered unless it is only read, unsupported features, I/O errors; with the step
+    /// of the mount that failed. As far as its last checkpoint is concerned the volume is then as it was.
     pub fn mount(dev: Arc<dyn Device>, options: MountOptions) -> Result<Arc<Fs>> {
         let image = Image::open(Arc::clone(&dev))?;
         let read_only = options.read_only || dev.info().read_only;
@@ -193,21 +214,7 @@ impl Fs {
         check_state(&image, read_only)?;
         warn_of_pack(&image);
         if !read_only {
-            check_journal(&image, &options)?;
-            migrating::check_device(&image)?;
-            infinite::check_device(&image)?;
-            zoned::check(&image, &options)?;
-            let fs = Fs::assemble(&image, options, read_only)?;
-            fs.note_recovered(fs.recover(&image)?);
-            fs.durable.mark_journal(image.superblocks())?;
-            // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
-            fs.files.reap_quietly();
-            fs.vol.check_running()?;
-            start_flusher(&fs.files);
-            housekeeping::start(&fs);
-            fs.reclaim.start();
-            discarding::start(&fs);
-            return Ok(fs);
+            return mount_from(&image, &image, options);
         }
         match Fs::recovered_aside(&image, &options) {
             Ok(Some(fs)) => return Ok(fs),
@@ -219,7 +226,7 @@ impl Fs {
                 );
             }
         }
-        Fs::assemble(&image, options, read_only)
+        Fs::assemble(&mut Steps::default(), &image, &image, options, read_only)
     }
 
     /// The volume with what was fsynced after its checkpoint, recovered in memory; `None` if nothing was, or if it is
@@ -239,17 +246,26 @@ impl Fs {
         whole_for_recovery(image, options).map_err(needed)?;
         let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(Arc::clone(image.device())));
         let below = Image::open(Arc::clone(&overlay))?;
+        let mut steps = Steps::default();
+        let writable = MountOptions { read_only: false, ..options.clone() };
         let recovered =
-            Fs::assemble(&below, MountOptions { read_only: false, ..options.clone() }, false)?.recover(&below)?;
-        let fs = Fs::assemble(&Image::open(overlay)?, options.clone(), true)?;
+            Fs::assemble(&mut steps, &below, &below, writable, false)?.recover(&mut steps, &below, &below)?;
+        let shown = Image::open(overlay)?;
+        let fs = Fs::assemble(&mut steps, &shown, &shown, options.clone(), true)?;
         fs.note_recovered(recovered);
         Ok(Some(fs))
     }
 
     /// Puts a mounted volume together, as it was at its checkpoint.
-    fn assemble(image: &Image, options: MountOptions, read_only: bool) -> Result<Arc<Fs>> {
+    fn assemble(
+        steps: &mut Steps<Fs>,
+        image: &Image,
+        tables: &dyn Tables,
+        options: MountOptions,
+        read_only: bool,
+    ) -> Result<Arc<Fs>> {
         let options = zoned::options(image, migrating::options(image, options));
-        let ground = Ground::load(image, &options, read_only)?;
+        let ground = steps.take("segments and logs", || Ground::load(image, tables, &options, read_only))?;
         let layout = *image.layout();
         let (device, by_host) = migrating::device(image);
         let (device, zones) = zoned::device(image, read_only, device);
@@ -257,17 +273,15 @@ impl Fs {
         #[cfg(feature = "canary")]
         options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
         let nat = Nat::new(&layout, options.node_cache_bytes, |b| image.nat_version(b));
-        load_nat_journal(&nat, &io, image, read_only)?;
-        let checkpoint = image.checkpoint().clone();
+        steps.take("node table", || load_nat_journal(&nat, &io, image, tables, read_only))?;
+        let checkpoint = tables.checkpoint().clone();
         let header = checkpoint.header();
         // Node ids 0, 1 and 2 are not for use.
         let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counted(header));
         let nids = FreeNids::new(header.next_free_nid(), &nat);
         let wanted = ground.collectors(&options, &layout, header.reserved_segments());
         let (collectors, data_logs) = zoned::bounded(image, options.gc.generations, wanted);
-        if !steadyfs_rt::sim::is_active() {
-            steadyfs_device::retain_page_memory(options.spare_bytes);
-        }
+        retain_page_memory(&options);
         let budget = Budget::new(options.cache_bytes, options.write_back);
         let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
         let inodes = InodeTable::new(INODE_LIMIT.min(nodes.limit()), options.gc.protect);
@@ -279,7 +293,7 @@ impl Fs {
         let streams = Streams::new(collectors, options.gc.generations, data_logs);
         let placement = match ground {
             Ground::Segments(tables) => {
-                let discards = if read_only { None } else { Tables::discards(&layout, &options, &io) };
+                let discards = if read_only { None } else { SegmentTables::discards(&layout, &options, &io) };
                 let aside = Aside::new(&layout, migrating::area(image, read_only), by_host, zones, discards);
                 Placement::Segments(tables.into_segments(image, &options, streams, aside, &io, clock, upkeep))
             }
@@ -333,24 +347,23 @@ impl Fs {
     }
 
     /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
-    fn recover(&self, image: &Image) -> Result<Recovered> {
+    fn recover(&self, steps: &mut Steps<Fs>, image: &Image, tables: &dyn Tables) -> Result<Recovered> {
         let begin = steadyfs_rt::now();
-        let orphans: Vec<Ino> = image.orphans()?;
-        self.files.adopt_orphans(&orphans)?;
-        let recovered = match self.files.options.discard_unreplayed {
-            true => Recovered::default(),
-            false => self.durable.roll_forward(image).map_err(while_recovering)?,
-        };
-        if recovered.is_empty() {
-            self.vol.begin_writing()?;
-        }
-        {
+        steps.take("orphans", || self.files.adopt_orphans(&tables.orphans()?))?;
+        let recovered = steps.take("recovery", || match self.files.options.discard_unreplayed {
+            true => Ok(Recovered::default()),
+            false => self.durable.roll_forward(image).map_err(while_recovering),
+        })?;
+        steps.take("first writes", || {
+            if recovered.is_empty() {
+                self.vol.begin_writing()?;
+            }
             let _change = self.vol.begin_change()?;
-            self.vol.placement.leave_holes()?;
-        }
-        // It goes over the other pack, so this one has to be whole.
-        image.mend_pack()?;
-        self.durable.checkpoint(Cause::Mount)?;
+            self.vol.placement.leave_holes()
+        })?;
+        // The checkpoint goes over the other pack, so this one has to be whole.
+        steps.take("checkpoint pack", || image.mend_pack())?;
+        steps.take("first checkpoint", || self.durable.checkpoint(Cause::Mount))?;
         self.vol.placement.begin_reuse();
         Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
     }
@@ -410,6 +423,42 @@ impl Fs {
         self.files.reap_again();
         let files = self.files.sync_files();
         files.and(self.durable.sync_checkpoint())
+    }
+}
+
+/// Mounts a volume to be changed, with these tables.
+fn mount_from(image: &Image, tables: &dyn Tables, options: MountOptions) -> Result<Arc<Fs>> {
+    let mut steps = Steps::default();
+    steps.take("options and device", || {
+        check_journal(image, &options)?;
+        migrating::check_device(image)?;
+        infinite::check_device(image)?;
+        zoned::check(image, &options)
+    })?;
+    let fs = Fs::assemble(&mut steps, image, tables, options, false)?;
+    fs.note_recovered(fs.recover(&mut steps, image, tables)?);
+    let mark = |fs: &Arc<Fs>| fs.durable.mark_journal(image.superblocks());
+    steps.take_or_undo("mark of the journal", &fs, mark, |fs| fs.vol.take_mark_back())?;
+    steps.take("deleted files", || {
+        // One that cannot be deleted stays an orphan; unless the volume has stopped over it.
+        fs.files.reap_quietly();
+        fs.vol.check_running()
+    })?;
+    for Worker { name, start, stop } in WORKERS {
+        let started = |fs: &Arc<Fs>| {
+            start(fs);
+            Ok(())
+        };
+        steps.take_or_undo(name, &fs, started, stop)?;
+    }
+    steps.done();
+    Ok(fs)
+}
+
+/// Keeps as much memory for pages that are to come as the options say; in virtual time none.
+fn retain_page_memory(options: &MountOptions) {
+    if !steadyfs_rt::sim::is_active() {
+        steadyfs_device::retain_page_memory(options.spare_bytes);
     }
 }
 
@@ -475,7 +524,7 @@ fn warn_of_pack(image: &Image) {
 
 /// Whether all is sound that recovery needs and reading does not.
 fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
-    Ground::load(image, options, false)?;
+    Ground::load(image, image, options, false)?;
     let nat = Nat::new(image.layout(), 0, |b| image.nat_version(b));
     image.whole(PackPart::NatJournal)?;
     image.nat_journal().iter().try_for_each(|&(nid, entry)| nat.check_journal(nid, entry))?;
@@ -484,14 +533,14 @@ fn whole_for_recovery(image: &Image, options: &MountOptions) -> Result<()> {
 
 /// Puts the journal's entries over those of the table; of two with one id the first counts. Who only reads goes on
 /// without those that are damaged or whose block of the table cannot be read, or without the journal.
-fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, read_only: bool) -> Result<()> {
+fn load_nat_journal(nat: &Nat, io: &BlockIo, image: &Image, tables: &dyn Tables, read_only: bool) -> Result<()> {
     match image.whole(PackPart::NatJournal) {
         Err(damage) if read_only => {
             tracing::warn!("{damage}; what changed last is read as the node table has it: older, or not at all");
         }
         whole => whole?,
     }
-    for &(nid, entry) in image.nat_journal().iter().rev() {
+    for &(nid, entry) in tables.nat_journal().iter().rev() {
         match nat.check_journal(nid, entry).and_then(|()| nat.load_journal(io, nid, entry)) {
             Err(damage) if read_only => {
                 tracing::warn!("{damage}; this entry of the NAT journal is left out, and what the table says counts");

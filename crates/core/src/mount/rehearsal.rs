@@ -1,5 +1,6 @@
 //! What a mount for writing would refuse, found out on an overlay in memory. The device is only read.
 
+use super::steps::Steps;
 use super::{check_features, check_state, migrating};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -16,7 +17,7 @@ use steadyfs_device::{Device, OverlayDevice};
 /// device, which the caller has met already.
 pub(crate) fn rehearse(image: &Image) -> Result<()> {
     match try_out(image) {
-        Err(Error::Unsupported(_) | Error::Io(_)) => Ok(()),
+        Err(error) if matches!(error.cause(), Error::Unsupported(_) | Error::Io(_)) => Ok(()),
         tried => tried,
     }
 }
@@ -30,5 +31,6 @@ fn try_out(image: &Image) -> Result<()> {
     let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(Arc::clone(image.device())));
     let below = Image::open(overlay)?;
     let options = MountOptions { background_gc: false, ..MountOptions::default() };
-    Fs::assemble(&below, options, false)?.recover(&below).map(drop)
+    let mut steps = Steps::default();
+    Fs::assemble(&mut steps, &below, &below, options, false)?.recover(&mut steps, &below, &below).map(drop)
 }

@@ -32,10 +32,9 @@ use crate::locks;
 use crate::reclaim::Reclaim;
 use crate::volume::Volume;
 use crate::volume::nodes::slots;
-use crate::volume::segments::Segments;
 use crate::volume::segments::migrating::{Applied, MigratingArea, MigrationStats};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
@@ -67,19 +66,21 @@ pub(crate) struct DeviceReclaim {
     /// Its dirty pages of directories are written by the next checkpoint.
     budget: Budget,
     admissions: Arc<Admissions>,
+    area: Arc<MigratingArea>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Ends them.
-    area: Mutex<Option<Arc<MigratingArea>>>,
+    /// They have begun, and nobody has ended them.
+    runs: AtomicBool,
 }
 
 impl DeviceReclaim {
-    pub(super) fn new(vol: &Arc<Volume>, budget: &Budget) -> Self {
+    pub(super) fn new(vol: &Arc<Volume>, budget: &Budget, area: &Arc<MigratingArea>) -> Self {
         DeviceReclaim {
             vol: Arc::clone(vol),
             budget: budget.clone(),
             admissions: Arc::new(Admissions::new(None)),
+            area: Arc::clone(area),
             threads: Mutex::new(&locks::STATE, Vec::new()),
-            area: Mutex::new(&locks::STATE, None),
+            runs: AtomicBool::new(false),
         }
     }
 
@@ -90,12 +91,12 @@ impl DeviceReclaim {
 
     /// Starts the threads of a writable volume.
     pub(super) fn start(&self, reclaim: &Arc<Reclaim>) {
-        let Some(area) = self.vol.segments().migrating.clone() else { return };
+        let area = &self.area;
         if area.migrations().is_none() {
             return;
         }
         assert!(self.threads.lock().is_empty(), "two threads follow the device");
-        let (volume, listens) = (Arc::downgrade(reclaim), Following(Arc::clone(&area)));
+        let (volume, listens) = (Arc::downgrade(reclaim), Following(Arc::clone(area)));
         let listener = spawn("steadyfs-records", move || {
             while let Some(upcall) = listens.0.migrations().and_then(|device| device.next()) {
                 if let Err(damage) = listens.0.hear(&upcall) {
@@ -104,15 +105,15 @@ impl DeviceReclaim {
                 }
             }
         });
-        let (volume, follows) = (Arc::downgrade(reclaim), Following(Arc::clone(&area)));
+        let (volume, follows) = (Arc::downgrade(reclaim), Following(Arc::clone(area)));
         let follower = spawn("steadyfs-migrator", move || follow_records(&volume, &follows.0));
         self.threads.lock().extend([listener, follower]);
-        *self.area.lock() = Some(area);
+        self.runs.store(true, SeqCst);
     }
 
     /// Follows all that the device has moved, and completes it by checkpoints for this cause.
     pub(super) fn drain(&self, reclaim: &Reclaim, cause: Cause) -> Result<()> {
-        let Some(area) = &self.vol.segments().migrating else { return Ok(()) };
+        let area = &self.area;
         let Some(device) = area.migrations() else { return Ok(()) };
         for _ in 0..DRAIN_ROUNDS {
             let completed = area.completed();
@@ -144,10 +145,9 @@ impl DeviceReclaim {
     }
 
     fn stop(&self) {
-        let area = self.area.lock().take();
-        if let Some(area) = area {
-            area.end();
-            if let Some(device) = area.migrations() {
+        if self.runs.swap(false, SeqCst) {
+            self.area.end();
+            if let Some(device) = self.area.migrations() {
                 device.close();
             }
         }
@@ -280,7 +280,7 @@ impl Reclaim {
     /// See `Fs::migration_stats`.
     pub(crate) fn migration_stats(&self) -> Option<MigrationStats> {
         let segments = self.vol.placement.segments()?;
-        segments.migrating.as_ref().map(|area| area.stats())
+        segments.medium.migrating().map(|area| area.stats())
     }
 
     /// Applies what was heard.
@@ -292,7 +292,7 @@ impl Reclaim {
             if records.is_empty() || area.stop.load(SeqCst) {
                 break;
             }
-            if !device.may_follow(area, records.len() as u64) {
+            if !device.may_follow(records.len() as u64) {
                 self.durable.checkpoint(Cause::Backlog)?;
             }
             let owners = self.vol.owners_ahead(&records);
@@ -380,16 +380,17 @@ impl DeviceReclaim {
     /// Whether a change finds room for `blocks` blocks.
     fn has_room_for(&self, blocks: u64) -> bool {
         let segments = self.vol.segments();
-        let Some(area) = &segments.migrating else { return true };
+        let area = &self.area;
         let take = blocks + self.admissions.blocks() + self.dirty();
         let sections = take.div_ceil(segments.layout.blocks_per_sec()) + SPARE_SECTIONS;
         // Records that are followed meanwhile change nodes, too.
-        let holds = segments.table.free_sections() >= sections && self.can_hold(area, take + ahead(area));
+        let holds = segments.table.free_sections() >= sections && self.can_hold(take + ahead(area));
         holds && Owed::of(self, blocks).fits(area)
     }
 
     /// Whether the device can hold `more` blocks beside valid ones, and dead ones not yet discarded.
-    fn can_hold(&self, area: &MigratingArea, more: u64) -> bool {
+    fn can_hold(&self, more: u64) -> bool {
+        let area = &self.area;
         area.capacity().checked_sub(area.dead() + more).is_some_and(|room| self.vol.space.holds_at_most(room))
     }
 
@@ -400,9 +401,9 @@ impl DeviceReclaim {
     }
 
     /// Whether the device takes, and can hold, what a checkpoint would write after `records` records.
-    fn may_follow(&self, area: &MigratingArea, records: u64) -> bool {
-        self.can_hold(area, self.dirty() + records + self.admissions.blocks())
-            && Owed::of(self, 0).all() + records <= area.room()
+    fn may_follow(&self, records: u64) -> bool {
+        self.can_hold(self.dirty() + records + self.admissions.blocks())
+            && Owed::of(self, 0).all() + records <= self.area.room()
     }
 
     /// Makes some room for `blocks` blocks.
@@ -416,11 +417,10 @@ impl DeviceReclaim {
         if self.waits_for_writes(blocks) {
             return Ok(());
         }
-        let segments = self.vol.segments();
-        let before = progress(segments);
+        let before = self.progress();
         let lacks = self.lacks_room(blocks);
         if lacks {
-            follow(segments);
+            self.follow();
             // One that has nothing to write would not be made.
             drop(self.vol.begin_change()?);
         }
@@ -429,11 +429,11 @@ impl DeviceReclaim {
             return Ok(());
         }
         if !lacks {
-            press(segments);
+            self.press();
         }
         // Others may take less than they may.
         self.admissions.wait_for_some();
-        let now = progress(segments);
+        let now = self.progress();
         assert!(now.1 >= before.1, "fewer records are applied than before");
         let gains = now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
         *rounds = if gains { 0 } else { *rounds + 1 };
@@ -442,7 +442,7 @@ impl DeviceReclaim {
 
     /// Whether the device will take `blocks` blocks when it has those on their way; waits for some of it.
     fn waits_for_writes(&self, blocks: u64) -> bool {
-        let Some(area) = &self.vol.segments().migrating else { return false };
+        let area = &self.area;
         let owed = || Owed::of(self, blocks);
         let is_too_much = || !owed().fits(area) && owed().landed().fits(area);
         let waits = is_too_much();
@@ -455,8 +455,24 @@ impl DeviceReclaim {
     /// Whether the device would not take `blocks` blocks after a checkpoint either, but for records that this
     /// completes.
     fn lacks_room(&self, blocks: u64) -> bool {
-        let area = self.vol.segments().migrating.as_ref();
-        area.is_some_and(|area| !Owed::of(self, blocks).committed().fits(area))
+        !Owed::of(self, blocks).committed().fits(&self.area)
+    }
+
+    /// Waits for a while until all that the device tells has been applied.
+    fn follow(&self) {
+        let Some(device) = self.area.migrations() else { return };
+        self.area.wait_applied(device.deliver(), PATIENCE);
+    }
+
+    /// What grows where there is still hope: free sections, records applied, the device's room.
+    fn progress(&self) -> (u64, u64, u64) {
+        (self.vol.segments().table.free_sections(), self.area.progress().0, self.area.room())
+    }
+
+    /// Asks the device to collect, and waits until what it tells then has been applied.
+    fn press(&self) {
+        self.area.migrations().into_iter().for_each(|device| device.press());
+        self.follow();
     }
 }
 
@@ -503,25 +519,4 @@ impl Owed {
     fn committed(self) -> Self {
         Owed { dirty: 0, ..self.landed() }
     }
-}
-
-/// Waits for a while until all that the device tells has been applied.
-fn follow(segments: &Segments) {
-    let Some(area) = &segments.migrating else { return };
-    let Some(device) = area.migrations() else { return };
-    area.wait_applied(device.deliver(), PATIENCE);
-}
-
-/// What grows where there is still hope: free sections, records applied, the device's room.
-fn progress(segments: &Segments) -> (u64, u64, u64) {
-    let area = segments.migrating.as_ref();
-    let room = area.map_or(0, |area| area.room());
-    (segments.table.free_sections(), area.map_or(0, |area| area.progress().0), room)
-}
-
-/// Asks the device to collect, and waits until what it tells then has been applied.
-fn press(segments: &Segments) {
-    let area = segments.migrating.as_ref();
-    area.and_then(|area| area.migrations()).into_iter().for_each(|device| device.press());
-    follow(segments);
 }

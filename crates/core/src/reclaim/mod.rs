@@ -63,8 +63,10 @@ impl Arm {
         collectors: usize,
     ) -> Self {
         match vol.placement.segments() {
-            Some(segments) if segments.migrating.is_some() => Arm::Device(Arc::new(DeviceReclaim::new(vol, budget))),
-            Some(_) => Arm::Host(Arc::new(HostReclaim::new(vol, budget, options, reserved_segments, collectors))),
+            Some(segments) => match segments.medium.migrating() {
+                Some(area) => Arm::Device(Arc::new(DeviceReclaim::new(vol, budget, area))),
+                None => Arm::Host(Arc::new(HostReclaim::new(vol, budget, options, reserved_segments, collectors))),
+            },
             None => Arm::Nobody(Arc::new(NoReclaim::new(vol, budget))),
         }
     }

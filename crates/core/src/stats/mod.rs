@@ -280,7 +280,7 @@ impl Fs {
     /// What became of zones since the mount, if the volume is written to a zoned device.
     pub fn zone_stats(&self) -> Option<ZoneStats> {
         let segments = self.vol.placement.segments()?;
-        segments.zones.as_ref().map(Zones::stats)
+        segments.medium.zones().map(Zones::stats)
     }
 
     /// From now on snapshots hold what `serving` tells. Once only: a second one is dropped.

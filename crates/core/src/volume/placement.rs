@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::volume::discard::{DiscardStats, Discards, Signal};
 use crate::volume::infinite::{self, EndlessLogs, LogRoom};
 use crate::volume::places::{Home, NodePlace, OverwritePlace, Run};
+use crate::volume::segments::medium::Medium;
 use crate::volume::segments::{self, Segments};
 use std::sync::Arc;
 use steadyfs_device::PageBuf;
@@ -425,7 +426,7 @@ impl Placement {
     /// by who reads the volume without mounting it. Pages are written elsewhere than they were.
     pub(crate) fn keeps_contents(&self) -> bool {
         match self {
-            InSegments(segments) => segments.in_turn.is_none() && segments.migrating.is_none(),
+            InSegments(segments) => matches!(segments.medium, Medium::Plain),
             InLogs(_) => false,
         }
     }

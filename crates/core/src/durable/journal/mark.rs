@@ -7,7 +7,19 @@ use crate::canary::Canary;
 use crate::durable::Durable;
 use crate::error::Result;
 use crate::raw::Superblocks;
+use crate::volume::Volume;
 use steadyfs_format::records::VERSION_KEY;
+
+impl Volume {
+    /// Makes the superblock a stock one again, of a mount that comes to nothing: nobody could sync anything yet.
+    pub(crate) fn take_mark_back(&self) {
+        let device = self.io.device();
+        let stock = Superblocks::read(device).mark_journal(device, false);
+        if let Err(error) = stock {
+            tracing::warn!(%error, "the superblock stays that of a volume with a journal; the next mount sees to it");
+        }
+    }
+}
 
 impl Durable {
     /// Makes the superblock that of a volume with a journal, or of a stock one, as the mount's options say. Nothing has
@@ -44,10 +56,21 @@ impl Durable {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::counters::Cause;
     use crate::durable::tests::journaled;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
+
+    /// The mount that marked the superblock comes to nothing: other programs know the volume again.
+    #[test]
+    fn a_mount_that_fails_takes_its_mark_back() {
+        let (device, fs) = journaled();
+        let marked = || Superblocks::read(&*device).chosen().unwrap().is_journaled();
+        assert!(marked(), "a mount with a journal marks the volume");
+        fs.vol.take_mark_back();
+        assert!(!marked(), "the mark stays");
+    }
 
     /// Somebody syncs between the last checkpoint and the end of the mount: the next mount has it.
     #[test]

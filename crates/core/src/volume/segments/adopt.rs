@@ -85,18 +85,20 @@ impl Segments {
 
     /// Moves every log that a chain, or data that it names, can lie behind to a segment of its own.
     pub(crate) fn leave_chain(&self) -> Result<()> {
-        if self.migrating.is_some() {
+        if self.medium.migrating().is_some() {
             return self.leave_chain_sections();
         }
-        [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| match &self.zones {
-            None => self.leave(log),
-            Some(_) => self.leave_section(log, &mut self.logs.head(log)),
+        [Log::WarmNode, Log::HotData, Log::WarmData, Log::ColdData].into_iter().try_for_each(|log| {
+            match self.medium.zones() {
+                None => self.leave(log),
+                Some(_) => self.leave_section(log, &mut self.logs.head(log)),
+            }
         })
     }
 
     /// Moves logs that were left filling holes to segments of their own; before logs of this mount fill any.
     pub(crate) fn leave_holes(&self) -> Result<()> {
-        if self.migrating.is_some() {
+        if self.medium.migrating().is_some() {
             return self.leave_chain_sections();
         }
         self.leave_strange_zones()?;

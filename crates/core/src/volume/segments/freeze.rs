@@ -97,7 +97,7 @@ impl Segments {
     pub(crate) fn committed(&self, frozen: &Frozen) {
         self.sit.commit(frozen.sit_blocks.iter().map(|(block, _)| *block));
         self.table.unpin(&frozen.loose);
-        self.in_turn.iter().for_each(InTurn::committed);
+        self.medium.in_turn().into_iter().for_each(InTurn::committed);
         match &frozen.records {
             Some(records) => self.committed_records(records, &frozen.prefree),
             None => {

@@ -360,7 +360,7 @@ pub(crate) enum Applied {
 impl Segments {
     /// Whether the device writes this segment.
     fn in_gc_area(&self, seg: SegNo) -> bool {
-        self.migrating.as_ref().is_some_and(|area| area.regions.is_gc(self.layout.sec_of(seg)))
+        self.medium.migrating().is_some_and(|area| area.regions.is_gc(self.layout.sec_of(seg)))
     }
 
     fn is_own_free(&self, seg: SegNo) -> bool {
@@ -369,12 +369,12 @@ impl Segments {
 
     /// Keeps the device's blocks from coming to a segment, and its own from going.
     pub(super) fn guard_gc_area(&self, seg: SegNo) -> Option<MutexGuard<'_, ()>> {
-        self.migrating.as_ref().filter(|_| self.in_gc_area(seg)).map(|area| area.area.lock())
+        self.medium.migrating().filter(|_| self.in_gc_area(seg)).map(|area| area.area.lock())
     }
 
     /// A block was given up.
     pub(super) fn note_dead(&self) {
-        if let Some(area) = &self.migrating
+        if let Some(area) = self.medium.migrating()
             && area.dead.fetch_add(1, SeqCst) + 1 == area.most_dead()
         {
             area.event.notify_all();
@@ -387,7 +387,7 @@ impl Segments {
     /// Damage, or a device that mixes what it promised to keep apart; the summary cannot be read.
     pub(crate) fn land(&self, to: Lba, owner: Summary, sort: Sort) -> Result<()> {
         let misled = |what: &str| Error::corrupt(format!("the device says that it moved a block to {to}, {what}"));
-        let area = self.migrating.as_ref().ok_or_else(|| misled("and nobody asked it to"))?;
+        let area = self.medium.migrating().ok_or_else(|| misled("and nobody asked it to"))?;
         let (seg, off) = self.table.locate(to).ok_or_else(|| misled("outside the main area"))?;
         if !self.in_gc_area(seg) {
             return Err(misled("which is not in its area"));
@@ -419,13 +419,13 @@ impl Segments {
 
     /// The summary of a segment of the GC area, where it is in memory.
     pub(super) fn moved_summary(&self, seg: SegNo) -> Option<SummaryBlock> {
-        let area = self.migrating.as_ref()?;
+        let area = self.medium.migrating()?;
         area.records.lock().summaries.get(&seg).map(|kept| (*kept.summary).clone())
     }
 
     /// Recovery has changed the summary of a segment of the GC area.
     pub(super) fn keep_moved_summary(&self, seg: SegNo, summary: &SummaryBlock) -> bool {
-        let Some(area) = self.migrating.as_ref().filter(|_| self.in_gc_area(seg)) else { return false };
+        let Some(area) = self.medium.migrating().filter(|_| self.in_gc_area(seg)) else { return false };
         area.records.lock().summaries.insert(seg, Kept { summary: Box::new(summary.clone()), dirty: true });
         true
     }
@@ -433,7 +433,7 @@ impl Segments {
     /// Takes what a checkpoint says of records, and submits what the SSA lacks. `loose` are blocks that the commit lets
     /// go. The checkpoint lock is held exclusively.
     pub(super) fn freeze_records(&self, loose: &super::pinned::Loose) -> Option<FrozenRecords> {
-        let area = self.migrating.as_ref()?;
+        let area = self.medium.migrating()?;
         let mut records = area.records.lock();
         let mut needed = records.reaching(|lba| self.is_valid(lba) == Some(true));
         needed.extend(records.reached(|lba| self.is_valid(lba) == Some(true)));
@@ -479,7 +479,7 @@ impl Segments {
     /// The checkpoint has committed: discards what it does not need, completes what it contains, and then gives the
     /// segments back that it found empty.
     pub(super) fn committed_records(&self, frozen: &FrozenRecords, prefree: &[SegNo]) {
-        let Some(area) = &self.migrating else { return };
+        let Some(area) = self.medium.migrating() else { return };
         if self.io.planted.is(Canary::ReuseEarly) {
             prefree.iter().for_each(|seg| self.begin_section_anew(*seg));
             self.release(prefree);
@@ -501,7 +501,7 @@ impl Segments {
 
     /// The checkpoint has failed: the next one takes what this one took.
     pub(super) fn failed_records(&self, frozen: &FrozenRecords) {
-        let Some(area) = &self.migrating else { return };
+        let Some(area) = self.medium.migrating() else { return };
         let mut records = area.records.lock();
         records.stale.extend(frozen.stale.iter().copied());
         records.trim |= frozen.trim;
@@ -511,7 +511,7 @@ impl Segments {
 
     /// A fault, for tests: completes what the next checkpoint will contain before it has committed.
     pub(super) fn complete_early(&self, frozen: &FrozenRecords) {
-        if let Some(area) = self.migrating.as_ref().filter(|_| self.io.planted.is(Canary::CompleteEarly)) {
+        if let Some(area) = self.medium.migrating().filter(|_| self.io.planted.is(Canary::CompleteEarly)) {
             area.complete(frozen.served);
         }
     }
@@ -548,7 +548,7 @@ impl Segments {
     /// # Errors
     /// The device has more, or fewer, records than the volume knows of.
     pub(crate) fn begin_records(&self) -> Result<()> {
-        let Some(area) = &self.migrating else { return Ok(()) };
+        let Some(area) = self.medium.migrating() else { return Ok(()) };
         let Some(device) = area.migrations() else { return Ok(()) };
         let (served, _) = area.progress();
         let last = device.resume(served);

@@ -9,6 +9,7 @@ mod discarding;
 pub(crate) mod freeze;
 pub(crate) mod locks;
 pub(crate) mod logs;
+pub(crate) mod medium;
 pub(crate) mod migrating;
 pub(crate) mod pinned;
 pub(crate) mod refusing;
@@ -25,8 +26,7 @@ use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
 use crate::volume::places::Home;
 use logs::Logs;
-use migrating::MigratingArea;
-use refusing::InTurn;
+use medium::Medium;
 use reuse::Reuse;
 use sit::Sit;
 use std::ops::Range;
@@ -35,7 +35,6 @@ use steadyfs_format::summary::Summary;
 use steadyfs_format::{Layout, Lba, Log, SecNo, SegNo, Slot};
 use streams::Streams;
 use table::SegTable;
-use zoned::Zones;
 
 /// The main area of a volume, and the logs that fill it.
 pub(crate) struct Segments {
@@ -45,12 +44,8 @@ pub(crate) struct Segments {
     /// How logs fill the holes of used segments; `None` where they do not.
     pub(crate) reuse: Option<Reuse>,
     pub(crate) sit: Sit,
-    /// What the device moves by itself; `None` where it moves nothing.
-    pub(crate) migrating: Option<Arc<MigratingArea>>,
-    /// Sections that are written in order; `None` where logs may write anywhere.
-    pub(crate) in_turn: Option<InTurn>,
-    /// The zones of a zoned device that is written; `None` where there is none.
-    pub(crate) zones: Option<Zones>,
+    /// The device below.
+    pub(crate) medium: Medium,
     /// What waits to be discarded; `None` where nothing is.
     pub(crate) discards: Option<Discards>,
     pub(crate) io: Arc<BlockIo>,

@@ -51,7 +51,7 @@ impl Segments {
     /// The section of a segment, by its first block, if it is written in order.
     fn in_turn(&self, seg: SegNo) -> Option<(&InTurn, u64)> {
         let section = self.layout.sec_of(seg);
-        let turn = self.in_turn.as_ref().filter(|turn| turn.sections.contains(&section.get()))?;
+        let turn = self.medium.in_turn().filter(|turn| turn.sections.contains(&section.get()))?;
         Some((turn, self.start_of(section)))
     }
 
@@ -67,7 +67,7 @@ impl Segments {
 
     /// Whether it has, and what comes may go to another one.
     pub(super) fn may_leave_broken(&self, seg: SegNo) -> bool {
-        self.is_broken(seg) && self.in_turn.as_ref().is_some_and(InTurn::take_leave)
+        self.is_broken(seg) && self.medium.in_turn().is_some_and(InTurn::take_leave)
     }
 
     /// Has a log that stands in a section which has refused a write go on in another one, if it may and there is one.

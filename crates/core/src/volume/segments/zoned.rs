@@ -87,7 +87,7 @@ impl Segments {
     /// The zone that a segment is in: its first block.
     fn zone_of(&self, seg: SegNo) -> Option<(&Zones, u64)> {
         let section = self.layout.sec_of(seg);
-        let zones = self.zones.as_ref().filter(|zones| section >= zones.first)?;
+        let zones = self.medium.zones().filter(|zones| section >= zones.first)?;
         Some((zones, self.start_of(section)))
     }
 
@@ -122,7 +122,7 @@ impl Segments {
     /// Comes before the first write of a mount: empties zones of which nothing is needed, finishes those that nobody
     /// goes on to fill, and takes those away that are worn out.
     pub(super) fn begin_zones(&self) -> Result<()> {
-        let Some(zones) = self.zones.as_ref().filter(|zones| !zones.begun.swap(true, SeqCst)) else { return Ok(()) };
+        let Some(zones) = self.medium.zones().filter(|zones| !zones.begun.swap(true, SeqCst)) else { return Ok(()) };
         let positions = Log::ALL.map(|log| {
             let head = self.logs.head(log);
             self.lba_of(head.seg, 0).get() + u64::from(head.next)
@@ -187,7 +187,7 @@ impl Segments {
 
     /// A checkpoint has committed: sections that are empty are reset, and free then.
     pub(super) fn reset_emptied(&self) {
-        let Some(zones) = &self.zones else { return };
+        let Some(zones) = self.medium.zones() else { return };
         for section in self.reset_zones(zones, self.table.take_emptied()) {
             self.table.put_emptied_back(section);
         }
