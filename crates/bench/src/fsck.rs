@@ -53,17 +53,17 @@ struct Sample {
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
     let scratch = arguments::scratch(&args.scratch)?;
-    let [image, endless] = ["image", "endless"].map(|name| scratch.path().join(name));
+    let [image, infinite] = ["image", "infinite"].map(|name| scratch.path().join(name));
     let mut machine = Machine::look();
     fill(&image, Kind::F2fs, args.files).context("making the volume")?;
-    fill(&endless, Kind::Iplfs, args.files).context("making the IPLFS volume")?;
+    fill(&infinite, Kind::Iplfs, args.files).context("making the IPLFS volume")?;
     let this = std::env::current_exe()?;
     let mut ours = Vec::new();
     let mut iplfs = Vec::new();
     let mut theirs = Vec::new();
     for _ in 0..args.reps {
         ours.push(measure(Command::new(&this).arg(CHECK).arg(&image))?);
-        iplfs.push(measure(Command::new(&this).arg(CHECK).arg(&endless))?);
+        iplfs.push(measure(Command::new(&this).arg(CHECK).arg(&infinite))?);
         theirs.push(measure(Command::new("fsck.f2fs").args(["--dry-run", "-f"]).arg(&image))?);
     }
     machine.finish();

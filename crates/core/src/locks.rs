@@ -27,7 +27,7 @@
 //! | 66 | `gc_area_lock` | segments that a device writes by itself, against blocks that come, go, and their release |
 //! | 67 | `sentry_lock` | which blocks are valid, where a volume has a lock for that |
 //! | 68 | `seglist_lock` | the choice of a victim, where one chooses at a time, and the lists of candidates then |
-//! | 69 | `dead_blocks_lock`, `adopted_lock` | of a volume with endless logs: which blocks are dead, which recovery has adopted |
+//! | 69 | `dead_blocks_lock`, `adopted_lock` | of a volume with infinite logs: which blocks are dead, which recovery has adopted |
 //! | 70 | `rewrite_lock` | who of several writes a block again that the device has refused |
 //! | 72 and up | leaves | in-flight writes, page maps, tables, lists: nothing is taken under them |
 
@@ -76,9 +76,9 @@ pub(crate) static VICTIMS: LockClass = LockClass::new("gc_victims_mutex", 66);
 pub(crate) static SENTRY: LockClass = LockClass::new("sentry_lock", 67);
 /// The choice of a victim, one at a time.
 pub(crate) static SEGLIST: LockClass = LockClass::new("seglist_lock", 68);
-/// Dead blocks of a volume with endless logs.
+/// Dead blocks of a volume with infinite logs.
 pub(crate) static DEAD_BLOCKS: LockClass = LockClass::new("dead_blocks_lock", 69);
-/// What recovery adopts on a volume with endless logs.
+/// What recovery adopts on a volume with infinite logs.
 pub(crate) static ADOPTED: LockClass = LockClass::new("adopted_lock", 69);
 /// Blocks that the device refused, when they are written again.
 pub(crate) static REWRITE: LockClass = LockClass::new("rewrite_lock", 70);

@@ -167,7 +167,7 @@ mod tests {
     use crate::{MemDevice, PageBuf};
 
     #[test]
-    fn it_panics_on_what_an_endless_log_never_does() {
+    fn it_panics_on_what_an_infinite_log_never_does() {
         let strict = || WriteOnceDevice::new(Arc::new(MemDevice::new(1 << 40)), 100, 300..400);
         let page = || vec![PageBuf::from_slice(&[1])];
         let breaks = |what: &dyn Fn(&WriteOnceDevice)| {

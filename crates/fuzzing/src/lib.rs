@@ -56,8 +56,8 @@ pub const TARGETS: &[Target] = &[
     volumes::mount::READ,
     volumes::mount::WRITE,
     volumes::replay::TARGET,
-    volumes::endless::CHECK,
-    volumes::endless::MOUNT,
+    volumes::infinite::CHECK,
+    volumes::infinite::MOUNT,
     volumes::verdict::TARGET,
     volumes::verdict::INFINITE,
 ];

@@ -89,9 +89,9 @@ pub(crate) fn shrink_map(spec: &mut DeviceSpec, factor: f64) {
     spec.map_period = Some(period * factor);
 }
 
-/// Refuses what cannot be made; `endless` if the volume's addresses go far beyond the size, `moves` if the device is to
-/// move blocks.
-pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(), String> {
+/// Refuses what cannot be made; `infinite` if the volume's addresses go far beyond the size, `moves` if the device is
+/// to move blocks.
+pub(crate) fn check(spec: &DeviceSpec, infinite: bool, moves: bool) -> Result<(), String> {
     if moves && (spec.preset == MEMORY || spec.map != MapKind::Flat) {
         return Err("device: a D2FS volume needs an emulated SSD with map = \"flat\", which then moves blocks".into());
     }
@@ -114,7 +114,7 @@ pub(crate) fn check(spec: &DeviceSpec, endless: bool, moves: bool) -> Result<(),
     if spec.over_provisioning.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
         return Err("device.over_provisioning is a share of the capacity, from 0 to 100".into());
     }
-    if endless && intervals(spec).is_none() {
+    if infinite && intervals(spec).is_none() {
         return Err("device.map: flat has no addresses beyond the size, and an IPLFS volume needs them: say \
                     map = \"interval\" (with map_period = 0 nothing is compacted)"
             .into());

@@ -195,7 +195,7 @@ pub(crate) fn open_failure(path: &Path, e: &Error) -> Failure {
 /// The line for an operation that the file system refused.
 pub(crate) fn failure(what: impl Into<String>, e: &Error) -> Failure {
     match e {
-        Error::Mount { step, cause } => failure(format!("{}, at mount step \"{step}\"", what.into()), cause),
+        Error::Mount { step, cause } => failure(format!("{}, at mount step {step}", what.into()), cause),
         Error::Corrupt(why) => {
             Failure::new(what, why, "check the volume with `steadyfs fsck`, or get the whole image again")
         }

@@ -31,8 +31,8 @@ const fn concrete(root: &'static str, name: &'static str, places: &'static [&'st
 }
 
 const NAMED: [Named; 9] = [
-    arms(CORE, "Placement", &["volume/placement.rs", "mount/"]),
-    arms(CORE, "Home", &["volume/placement.rs", "volume/segments/"]),
+    arms(CORE, "Placement", &["volume/placement/mod.rs", "mount/"]),
+    arms(CORE, "Home", &["volume/placement/mod.rs", "volume/segments/"]),
     concrete(CORE, "SegTable", &["volume/segments/", "mount/segmented.rs", "reclaim/host/"]),
     arms(CORE, "Route", &["durable/sync/"]),
     arms(CORE, "Blocks", &["fsck/blocks.rs"]),

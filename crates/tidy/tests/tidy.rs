@@ -256,7 +256,7 @@ fn kinds_of_volumes_beside_their_seams() {
     let arm = "//! Head.\nfn f(p: &Placement) {\n    if let Placement::Segments(_) = p {}\n}\n";
     fires(Rule::Seam, 3, "crates/core/src/files/planted.rs", arm);
     fires(Rule::Seam, 3, "crates/core/src/volume/planted.rs", arm);
-    silent("crates/core/src/volume/placement.rs", arm);
+    silent("crates/core/src/volume/placement/mod.rs", arm);
     silent("crates/core/src/mount/planted.rs", arm);
     silent(
         "crates/core/src/files/planted.rs",

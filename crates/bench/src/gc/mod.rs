@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use write::Phase;
 
-pub(crate) use peers::{GUEST, guest, make_endless};
+pub(crate) use peers::{GUEST, guest, make_infinite};
 
 /// The name of the command.
 pub(crate) const COMMAND: &str = "gc";

@@ -237,7 +237,7 @@ impl Drop for Pinned {
 /// An image for each peer, made alike by mkfs.f2fs; that of an IPLFS volume may hold as much.
 pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result<()> {
     if who.is_iplfs() {
-        return make_endless(path, mib << 8);
+        return make_infinite(path, mib << 8);
     }
     crate::write_image(path, mib << 20, stop)?;
     crate::bed::tool(std::process::Command::new("mkfs.f2fs").args(["-q", "-f", "-t", "0"]).arg(path))
@@ -245,7 +245,7 @@ pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result
 
 /// An IPLFS volume that may hold `capacity` blocks: in a file where the host's files are long enough, or else in a
 /// directory of chunks.
-pub(crate) fn make_endless(path: &Path, capacity: u64) -> Result<()> {
+pub(crate) fn make_infinite(path: &Path, capacity: u64) -> Result<()> {
     let chosen = Infinite::new(capacity);
     let blocks = chosen.device_blocks();
     if std::fs::File::create(path)?.set_len(blocks << 12).is_err() {

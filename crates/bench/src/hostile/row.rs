@@ -100,7 +100,7 @@ impl Ground<'_> {
                 } else if self.image.exists() {
                     std::fs::remove_file(self.image)?;
                 }
-                crate::gc::make_endless(self.image, self.args.size << 8)
+                crate::gc::make_infinite(self.image, self.args.size << 8)
             }
             VolumeKind::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(self.image)),
         }

@@ -19,7 +19,7 @@ use steadyfs_format::{Ino, Lba, Nid};
 pub(super) enum Blocks {
     /// Segments (F2FS).
     Segments(Box<SegmentBlocks>),
-    /// Endless logs (IPLFS).
+    /// Infinite logs (IPLFS).
     Logs(LogBlocks),
 }
 

@@ -6,7 +6,7 @@ use super::report::RollForward;
 use super::sink::IssueSink;
 
 use crate::error::Error;
-use crate::raw::moving::{Mismatch, mismatches};
+use crate::raw::migrating::{Mismatch, mismatches};
 use crate::raw::{AfterReplay, ChainSummary, HeaderCopy, Image, OtherPack, PackPart, Packs, Superblocks};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Loading what places blocks in endless logs: heads, limits, and what the discard log names.
+//! Loading what places blocks in infinite logs: heads, limits, and what the discard log names.
 
 use crate::error::{Error, Result};
 use crate::mount::tables::Tables;
 use crate::raw::{Image, LogSpace};
-use crate::volume::infinite::EndlessLogs;
+use crate::volume::infinite::InfiniteLogs;
 use crate::volume::infinite::ranges::Ranges;
 use crate::volume::io::BlockIo;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ impl LoadedLogs {
     }
 
     /// Puts placement together.
-    pub(super) fn into_placement(self, io: &Arc<BlockIo>, read_only: bool) -> EndlessLogs {
+    pub(super) fn into_placement(self, io: &Arc<BlockIo>, read_only: bool) -> InfiniteLogs {
         let (space, limits, place) = (&self.space, self.space.limits(), self.space.claim_place());
-        EndlessLogs::new(space.superblock(), space.header(), limits, place, self.dead, io, read_only)
+        InfiniteLogs::new(space.superblock(), space.header(), limits, place, self.dead, io, read_only)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::options::techniques::{DataLogs, GcCollectors, GcOptions, GcStream};
 use crate::options::{Allocation, Discard, InPlace, MountOptions};
 use crate::raw::Image;
-use crate::raw::moving::{areas, mismatches};
+use crate::raw::migrating::{areas, mismatches};
 use crate::volume::io::order::InOrder;
 use crate::volume::segments::migrating::MigratingArea;
 use crate::volume::segments::refusing::InTurn;

@@ -41,7 +41,7 @@ pub(crate) trait Tables {
     /// Damage; they cannot be read.
     fn orphans(&self) -> Result<Vec<Ino>>;
 
-    /// Shows `found` blocks of endless logs that are dead and not yet discarded.
+    /// Shows `found` blocks of infinite logs that are dead and not yet discarded.
     ///
     /// # Errors
     /// Damage; they cannot be read.

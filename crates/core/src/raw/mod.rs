@@ -30,7 +30,7 @@
 mod chain;
 mod in_use;
 pub(crate) mod infinite;
-pub(crate) mod moving;
+pub(crate) mod migrating;
 mod pack;
 mod packs;
 mod replay;

@@ -169,7 +169,7 @@ pub struct SegmentNumbers {
     pub used: u64,
 }
 
-/// The endless logs of an IPLFS volume, in blocks.
+/// The infinite logs of an IPLFS volume, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogNumbers {
     /// What may be held at one time.

@@ -10,8 +10,6 @@ pub(crate) mod infinite;
 pub(crate) mod io;
 pub(crate) mod nodes;
 pub(crate) mod placement;
-pub(crate) mod places;
-pub(crate) mod placing;
 pub(crate) mod second_chance;
 pub(crate) mod segments;
 pub(crate) mod space;

@@ -158,7 +158,7 @@ fn with_discards_of_single_blocks() {
 
 /// Over a device that panics on a second write of a block, and on reads of what was discarded.
 #[test]
-fn in_endless_logs() {
+fn in_infinite_logs() {
     let volume = crate::infinite::Volume::of(1 << 14);
     let mut file = File::make(Image::Memory(Arc::clone(&volume.strict) as _, "")).unwrap();
     let done = exercise(Plan::new(5, 30), &mut file);

@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Segments,
-    Endless,
+    Infinite,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn volume(kind: Kind, unmounted: bool) -> MemDevice {
     let chosen = Infinite { leap: 4096, ..Infinite::new(1 << 14) };
     let (blocks, infinite) = match kind {
         Kind::Segments => (16 * 1024, None),
-        Kind::Endless => (chosen.device_blocks(), Some(chosen)),
+        Kind::Infinite => (chosen.device_blocks(), Some(chosen)),
     };
     let device = Arc::new(MemDevice::new(blocks));
     format(&*device, &MkfsOptions { infinite, ..MkfsOptions::new([7; 16], 0) }).unwrap();
@@ -185,19 +185,19 @@ fn no_block_of_a_cut_volume_is_lost_in_silence() {
 
 #[test]
 fn no_block_of_an_unmounted_iplfs_volume_is_lost_in_silence() {
-    every_block(Kind::Endless, true);
+    every_block(Kind::Infinite, true);
 }
 
 #[test]
 fn no_block_of_a_cut_iplfs_volume_is_lost_in_silence() {
-    every_block(Kind::Endless, false);
+    every_block(Kind::Infinite, false);
 }
 
 /// All of the newer pack is gone: the older one is shown, as an error that says so, and mounts warn.
 #[test]
 fn a_pack_of_zeros_or_noise_is_an_error() {
     for (kind, how) in
-        [(Kind::Segments, Damage::Zeros), (Kind::Segments, Damage::Noise), (Kind::Endless, Damage::Zeros)]
+        [(Kind::Segments, Damage::Zeros), (Kind::Segments, Damage::Noise), (Kind::Infinite, Damage::Zeros)]
     {
         for unmounted in [true, false] {
             let device = Arc::new(volume(kind, unmounted));
@@ -218,7 +218,7 @@ fn a_pack_of_zeros_or_noise_is_an_error() {
 /// those of the one before the last, whole or torn between two sectors.
 #[test]
 fn a_checkpoint_that_a_crash_ended_is_no_error() {
-    for kind in [Kind::Segments, Kind::Endless] {
+    for kind in [Kind::Segments, Kind::Infinite] {
         for unmounted in [true, false] {
             let device = Arc::new(volume(kind, unmounted));
             let before = image(&device);

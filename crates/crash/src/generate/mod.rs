@@ -4,7 +4,7 @@
 //! - ones that keep collectors at work ([`collecting`]);
 //! - ones on volumes without room ([`nearly_full`]);
 //! - ones with files that have no name ([`nameless`]);
-//! - ones that come to the limits of endless logs ([`leaping`]).
+//! - ones that come to the limits of infinite logs ([`leaping`]).
 //!
 //! Keeps true: the model allows every step of every workload made here.
 

@@ -7,8 +7,8 @@ use steadyfs_crash::{Effort, Outcome, Plan, Rule, VolumeKind, Workload, explore,
 
 fn explored(workloads: impl Iterator<Item = Workload> + Send + 'static, effort: Effort) -> Outcome {
     let plan = Plan { effort, jobs: 2, ..Plan::default() };
-    let endless = workloads.map(|workload| workload.on(VolumeKind::Iplfs));
-    explore(endless, &plan, |sum| sum.violations.is_empty()).expect("the workloads make sense")
+    let infinite = workloads.map(|workload| workload.on(VolumeKind::Iplfs));
+    explore(infinite, &plan, |sum| sum.violations.is_empty()).expect("the workloads make sense")
 }
 
 #[track_caller]

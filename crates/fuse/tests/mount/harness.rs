@@ -86,7 +86,7 @@ pub(crate) fn make_volume(path: &Path, bytes: u64) {
 }
 
 /// Makes an IPLFS volume that may hold so many bytes, in an image of 1 EiB of holes.
-pub(crate) fn make_endless(path: &Path, bytes: u64) {
+pub(crate) fn make_infinite(path: &Path, bytes: u64) {
     let chosen = Infinite::new(bytes / 4096);
     let options = OpenOptions { create: Some(chosen.device_blocks() * 4096), ..OpenOptions::default() };
     let device = FileDevice::open(path, options).expect("the image opens");

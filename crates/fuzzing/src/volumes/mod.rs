@@ -2,9 +2,9 @@
 
 pub mod base;
 pub mod check;
-pub mod endless;
 pub mod fields;
 pub mod image;
+pub mod infinite;
 pub mod mount;
 mod operations;
 pub mod overlay;

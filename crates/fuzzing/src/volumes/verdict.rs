@@ -1,7 +1,7 @@
 //! What a mount refuses, the checker names: bad volumes are mounted for reading and read to the last attribute, and
 //! mounted for writing. Where one of that fails, the checker has to find an error. Input: as that of the checker.
 
-use super::{VOLUME_MEMORY, Volume, endless, seeds};
+use super::{VOLUME_MEMORY, Volume, infinite, seeds};
 use crate::Target;
 use crate::input::Input;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use steadyfs_format::dir::FileType;
 pub const TARGET: Target = Target { name: "verdict", run, seeds, volume: true, memory: VOLUME_MEMORY };
 /// The target for IPLFS volumes.
 pub const INFINITE: Target =
-    Target { name: "iplfs_verdict", run: run_infinite, seeds: endless::seeds, volume: true, memory: VOLUME_MEMORY };
+    Target { name: "iplfs_verdict", run: run_infinite, seeds: infinite::seeds, volume: true, memory: VOLUME_MEMORY };
 
 /// Most inodes that a walk visits, and most pieces of data that are read of each.
 const MOST_INODES: usize = 300;
@@ -25,7 +25,7 @@ fn run(bytes: &[u8]) {
 }
 
 fn run_infinite(bytes: &[u8]) {
-    judge(&endless::damaged(&mut Input::new(bytes)));
+    judge(&infinite::damaged(&mut Input::new(bytes)));
 }
 
 /// Compares the two. The volume stays as it is.

@@ -263,7 +263,7 @@ fn a_sweep_runs_each_system_with_each_value() {
 }
 
 #[test]
-fn what_a_system_says_of_an_endless_volume_becomes_smaller_with_the_scale() {
+fn what_a_system_says_of_an_infinite_volume_becomes_smaller_with_the_scale() {
     let full = builtin("iplfs-fio-30").unwrap();
     let at = |scale: &str| full.of_system("iplfs", scale.parse().unwrap()).unwrap();
     let (whole, small) = (at("1"), at("1/64"));

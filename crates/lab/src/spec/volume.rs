@@ -23,7 +23,7 @@ pub(crate) enum VolumeKind {
     /// Segments, as long as the device.
     #[default]
     F2fs,
-    /// Endless logs.
+    /// Infinite logs.
     Iplfs,
     /// Segments, on a device that moves blocks.
     D2fs,

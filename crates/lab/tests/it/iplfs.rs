@@ -32,7 +32,7 @@ fn logs_without_an_end_leave_the_host_nothing_to_move() {
 }
 
 #[test]
-fn the_device_below_endless_logs_copies_what_greedy_collection_must() {
+fn the_device_below_infinite_logs_copies_what_greedy_collection_must() {
     let scale = 1.0 / 1024.0;
     let Run { record, rows, .. } = go("iplfs-amplification", "iplfs", "1/1024", &["interval=0.5"]);
     let pages = |gib: f64| (gib * scale * f64::from(1 << 18)) as u64;
@@ -76,7 +76,7 @@ fn files_fill_the_share_of_the_users_space_that_was_asked_for() {
 }
 
 #[test]
-fn what_makes_no_endless_volume_is_refused() {
+fn what_makes_no_infinite_volume_is_refused() {
     let refused = |changes: &[&str]| {
         let mut smoke = builtin("smoke").unwrap();
         changes.iter().try_for_each(|change| smoke.set(change)).unwrap_err().to_string()

@@ -96,8 +96,8 @@ fn a_formula_of_a_built_in_policy_gives_the_same_run() {
 
 #[test]
 fn a_score_that_no_host_uses_and_one_that_is_none_are_refused() {
-    let mut endless = builtin("smoke").unwrap();
-    endless.set("volume.kind=iplfs").unwrap();
+    let mut infinite = builtin("smoke").unwrap();
+    infinite.set("volume.kind=iplfs").unwrap();
     let refused = |mut experiment: Experiment, setting: &str, part: &str| {
         let e = experiment.set(setting).unwrap_err();
         assert!(e.is_usage() && e.to_string().contains(part), "{setting}: {e}");
@@ -106,7 +106,7 @@ fn a_score_that_no_host_uses_and_one_that_is_none_are_refused() {
     refused(smoke(), "gc.score=(1 - u", "gc.score: column 7: expected an operator or ')', found the end");
     refused(smoke(), "gc.score=1 + w", "column 5: unknown name 'w'");
     refused(smoke(), "gc.cost=u", "unknown field `cost`, expected `score`");
-    refused(endless, "gc.score=u", "no host chooses victims here");
+    refused(infinite, "gc.score=u", "no host chooses victims here");
     refused(builtin("scalexfs-commit").unwrap(), "gc.score=u", "no host chooses victims here");
     let text = include_str!("../../experiments/smoke.toml");
     let e = Experiment::parse("own.toml", &format!("{text}\n[gc]\nscore = \"2 * (u\"\n")).unwrap_err();

@@ -21,16 +21,16 @@ fn tempdir() -> tempfile::TempDir {
 }
 
 /// An image with an empty volume that may hold 64 MiB.
-struct Endless {
+struct Infinite {
     place: Place,
 }
 
-impl Endless {
+impl Infinite {
     fn new() -> Self {
         let place = Place { dir: tempdir() };
         let made = finish(steadyfs().args(["mkfs", "-q", "--kind", "iplfs", "--capacity", "64M"]).arg(place.image()));
         assert_eq!((made.code, made.stderr.as_str()), (0, ""));
-        Endless { place }
+        Infinite { place }
     }
 
     fn image(&self) -> PathBuf {
@@ -84,7 +84,7 @@ fn of(value: &Value, path: &str) -> u64 {
 fn an_image_is_one_exbibyte_of_holes() {
     let dir = tempdir();
     let mkfs = |args: &[&str]| finish(steadyfs().args(["mkfs", "--kind", "iplfs"]).args(args).current_dir(&dir));
-    let made = mkfs(&["--capacity", "64M", "-l", "endless", "-d", "1", "a.img"]);
+    let made = mkfs(&["--capacity", "64M", "-l", "infinite", "-d", "1", "a.img"]);
     assert_eq!((made.code, made.stderr.as_str()), (0, ""));
     assert_eq!(value(&made.stdout, "capacity"), "64.0 MiB, 60.0 MiB of it for files");
     assert_eq!(value(&made.stdout, "logs"), "6, and one for discards; each takes 128 PiB in its life");
@@ -151,52 +151,52 @@ fn what_cannot_be_made_says_what_to_do() {
 
 #[test]
 fn files_go_in_and_come_out_and_nothing_is_left_behind() {
-    let endless = Endless::new();
-    endless.put("one", 20 << 20);
-    endless.put("small", 100);
+    let infinite = Infinite::new();
+    infinite.put("one", 20 << 20);
+    infinite.put("small", 100);
     for _ in 0..6 {
         // Six times what fits, over itself.
-        endless.put("one", 30 << 20);
+        infinite.put("one", 30 << 20);
     }
-    assert!(endless.ok(&["ls", "@", "/"]).contains("one"));
-    assert!(endless.ok(&["ls", "-l", "@", "/"]).contains(&(30 << 20).to_string()));
-    let cat = finish(steadyfs().args(["cat", "a.img", "/small"]).current_dir(endless.place.dir.path()));
+    assert!(infinite.ok(&["ls", "@", "/"]).contains("one"));
+    assert!(infinite.ok(&["ls", "-l", "@", "/"]).contains(&(30 << 20).to_string()));
+    let cat = finish(steadyfs().args(["cat", "a.img", "/small"]).current_dir(infinite.place.dir.path()));
     assert_eq!(cat.stdout.len(), String::from_utf8_lossy(&contents(100)).len());
-    endless.ok(&["get", "@", "/one", "out"]);
-    assert!(fs::read(endless.place.dir.path().join("out")).unwrap() == contents(30 << 20));
-    assert!(endless.ok(&["stat", "@", "/one"]).contains(&(30 << 20).to_string()));
-    assert_eq!(endless.ok(&["find", "@", "/", "--name", "sm*"]).trim(), "/small");
-    assert_eq!(endless.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
-    let info = endless.json(&["info", "--json", "@"]);
+    infinite.ok(&["get", "@", "/one", "out"]);
+    assert!(fs::read(infinite.place.dir.path().join("out")).unwrap() == contents(30 << 20));
+    assert!(infinite.ok(&["stat", "@", "/one"]).contains(&(30 << 20).to_string()));
+    assert_eq!(infinite.ok(&["find", "@", "/", "--name", "sm*"]).trim(), "/small");
+    assert_eq!(infinite.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
+    let info = infinite.json(&["info", "--json", "@"]);
     assert_eq!((&info["kind"], of(&info, "/iplfs/capacity")), (&"iplfs".into(), 64 * MIB));
     assert!(info.get("sections").is_none() && info.get("logs").is_none(), "{info}");
-    let (used, taken) = (of(&info, "/space/used"), endless.taken());
+    let (used, taken) = (of(&info, "/space/used"), infinite.taken());
     assert!(used > 30 * MIB && taken * 100 <= used * 105, "{taken} bytes for {used}");
-    endless.ok(&["rm", "@", "/one"]);
-    let trimmed = endless.ok(&["trim", "@"]);
+    infinite.ok(&["rm", "@", "/one"]);
+    let trimmed = infinite.ok(&["trim", "@"]);
     assert!(trimmed.starts_with("discarded ") && trimmed.contains(" 0 B of it that nobody knew"), "{trimmed}");
-    assert!(endless.taken() < MIB / 4, "{}", endless.taken());
-    endless.ok(&["recover", "@"]);
+    assert!(infinite.taken() < MIB / 4, "{}", infinite.taken());
+    infinite.ok(&["recover", "@"]);
 }
 
 /// A block that nobody needs and nobody knows to be dead is found, and given back.
 #[test]
 fn what_leaked_is_named_and_trimmed() {
-    let endless = Endless::new();
-    endless.put("one", 1 << 20);
+    let infinite = Infinite::new();
+    infinite.put("one", 1 << 20);
     let stray = (5u64 << 45) + (1 << 30);
-    let limit = of(&endless.json(&["info", "--json", "@"]), "/iplfs/heads/4/limit");
+    let limit = of(&infinite.json(&["info", "--json", "@"]), "/iplfs/heads/4/limit");
     assert!(stray > limit, "behind the limit");
-    let image = File::options().write(true).open(endless.image()).unwrap();
+    let image = File::options().write(true).open(infinite.image()).unwrap();
     image.write_all_at(&[7; 4096], stray * 4096).unwrap();
     drop(image);
-    assert_eq!(endless.run(&["fsck", "-f", "@"]).code, 0, "only --leaks looks for it");
-    let found = endless.run(&["fsck", "--leaks", "--json", "@"]);
+    assert_eq!(infinite.run(&["fsck", "-f", "@"]).code, 0, "only --leaks looks for it");
+    let found = infinite.run(&["fsck", "--leaks", "--json", "@"]);
     let report: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!(report["issues"][0]["code"], "HeldBeyondLimit", "{report}");
-    let trimmed = endless.ok(&["trim", "@"]);
+    let trimmed = infinite.ok(&["trim", "@"]);
     assert!(trimmed.contains(" 4.00 KiB of it that nobody knew to be dead"), "{trimmed}");
-    assert_eq!(endless.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
+    assert_eq!(infinite.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
     // Other volumes have none.
     let f2fs = Place { dir: tempdir() };
     f2fs.mkfs();
@@ -205,55 +205,55 @@ fn what_leaked_is_named_and_trimmed() {
 
 #[test]
 fn structures_are_shown_in_the_words_of_the_format() {
-    let endless = Endless::new();
-    endless.put("one", 10 << 20);
-    let info = endless.ok(&["info", "@"]);
+    let infinite = Infinite::new();
+    infinite.put("one", 10 << 20);
+    let info = infinite.ok(&["info", "@"]);
     assert_eq!((value(&info, "kind"), value(&info, "state")), ("iplfs".to_owned(), "clean".to_owned()));
     assert!(value(&info, "warm data").contains("of 128 PiB used up"), "{info}");
     assert!(value(&info, "capacity").starts_with("64.0 MiB; `steadyfs resize`"), "{info}");
-    let cp = endless.ok(&["dump", "cp", "@"]);
-    let sb = endless.ok(&["dump", "sb", "@"]);
+    let cp = infinite.ok(&["dump", "cp", "@"]);
+    let sb = infinite.ok(&["dump", "sb", "@"]);
     assert_eq!((value(&sb, "magic"), value(&sb, "first_log")), ("0x464c5049".to_owned(), (1u64 << 45).to_string()));
     assert!(value(&cp, "warm node").starts_with("next ") && value(&cp, "meta").contains(" limit "), "{cp}");
-    let inode = endless.json(&["dump", "inode", "--json", "/one", "@"]);
+    let inode = infinite.json(&["dump", "inode", "--json", "/one", "@"]);
     let direct = inode["i_nid[0]"].as_str().unwrap().split(' ').next().unwrap().to_owned();
-    let node = of(&endless.json(&["dump", "nat", "--json", &direct, "@"]), "/block_addr");
+    let node = of(&infinite.json(&["dump", "nat", "--json", &direct, "@"]), "/block_addr");
     assert_eq!(node >> 45, 5, "a node of the warm node log");
-    let block = endless.ok(&["dump", "block", &node.to_string(), "@"]);
+    let block = infinite.ok(&["dump", "block", &node.to_string(), "@"]);
     assert_eq!(
         (value(&block, "area"), value(&block, "state")),
         ("log warm node".to_owned(), "before the head".to_owned())
     );
-    assert_eq!(value(&endless.ok(&["dump", "block", "512", "@"]), "area"), "checkpoint pack 1");
-    assert!(endless.ok(&["dump", "dir", "3", "@"]).contains("one"));
+    assert_eq!(value(&infinite.ok(&["dump", "block", "512", "@"]), "area"), "checkpoint pack 1");
+    assert!(infinite.ok(&["dump", "dir", "3", "@"]).contains("one"));
     for table in ["sit", "ssa"] {
-        fails(&endless.run(&["dump", table, "0", "@"]), 1, &["an IPLFS volume has logs and no segments", "dump cp"]);
+        fails(&infinite.run(&["dump", table, "0", "@"]), 1, &["an IPLFS volume has logs and no segments", "dump cp"]);
     }
     for plan in [&["gc", "@"][..], &["gc", "--plan", "@"]] {
-        assert!(endless.ok(plan).starts_with("nothing to collect: "), "{plan:?}");
+        assert!(infinite.ok(plan).starts_with("nothing to collect: "), "{plan:?}");
     }
-    assert_eq!(of(&endless.json(&["gc", "--json", "@"]), "/data_moved"), 0);
-    let top = endless.ok(&["top", "--once", "@"]);
+    assert_eq!(of(&infinite.json(&["gc", "--json", "@"]), "/data_moved"), 0);
+    let top = infinite.ok(&["top", "--once", "@"]);
     assert!(value(&top, "held").ends_with(" of 64.0 MiB that it may hold") && !top.contains("segments"), "{top}");
     assert!(value(&top, "logs").ends_with("128 PiB before one is used up"), "{top}");
 }
 
 #[test]
 fn the_capacity_changes_mounted_and_not() {
-    let endless = Endless::new();
+    let infinite = Infinite::new();
     let resize = |size: &str, volume: &Path| finish(steadyfs().args(["resize", "--capacity", size]).arg(volume));
-    let image = endless.image();
+    let image = infinite.image();
     let grown = resize("128M", &image);
     assert!(
         grown.code == 0 && grown.stdout.contains("may hold 128 MiB instead of 64.0 MiB, 120 MiB of it"),
         "{grown:?}"
     );
-    endless.put("one", 50 << 20);
+    infinite.put("one", 50 << 20);
     fails(&resize("32M", &image), 1, &["it holds more already", "remove something"]);
     let out = resize("1K", &image);
     assert!(out.code == 2 && out.stderr.contains("the capacity is 4096 to"), "{out:?}");
-    let child = endless.serve();
-    let mnt = endless.place.mnt();
+    let child = infinite.serve();
+    let mnt = infinite.place.mnt();
     let write = || {
         let mut file = File::create(mnt.join("two"))?;
         file.write_all(&contents(120 << 20))?;
@@ -281,9 +281,9 @@ fn the_capacity_changes_mounted_and_not() {
     let top = finish(steadyfs().args(["top", "--once"]).arg(&mnt)).stdout;
     assert!(value(&top, "held").ends_with(" of 256 MiB that it may hold"), "{top}");
     ends_well(child, Some(Signal::INT));
-    endless.place.wait_until_closed();
-    assert_eq!(endless.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
-    assert!(endless.ok(&["ls", "-l", "@", "/"]).contains(&(120 << 20).to_string()));
+    infinite.place.wait_until_closed();
+    assert_eq!(infinite.json(&["fsck", "--leaks", "--json", "@"])["issues"], serde_json::json!([]));
+    assert!(infinite.ok(&["ls", "-l", "@", "/"]).contains(&(120 << 20).to_string()));
     // Volumes of the other kind keep their size.
     let f2fs = Place { dir: tempdir() };
     f2fs.mkfs();
@@ -298,22 +298,22 @@ fn the_capacity_changes_mounted_and_not() {
 /// told so.
 #[test]
 fn the_capacity_goes_as_far_as_node_ids_do() {
-    let endless = Endless::new();
-    let resize = |image: &str, size: &str| endless.run(&["resize", "--capacity", size, image]);
+    let infinite = Infinite::new();
+    let resize = |image: &str, size: &str| infinite.run(&["resize", "--capacity", size, image]);
     fails(&resize("a.img", "1T"), 2, &["its 161280 node ids reach 82252800 blocks at most", "mkfs --grow-to"]);
     let grown = resize("a.img", "300G");
     assert!(grown.stdout.contains("; its 161277 node ids are the most files that it holds"), "{grown:?}");
-    let child = endless.serve();
-    let refused = finish(steadyfs().args(["resize", "--capacity", "1T"]).arg(endless.place.mnt()));
+    let child = infinite.serve();
+    let refused = finish(steadyfs().args(["resize", "--capacity", "1T"]).arg(infinite.place.mnt()));
     fails(&refused, 2, &["2 MiB for each node id", "mkfs --grow-to"]);
-    let df = finish(Command::new("df").args(["--output=itotal"]).arg(endless.place.mnt())).stdout;
+    let df = finish(Command::new("df").args(["--output=itotal"]).arg(infinite.place.mnt())).stdout;
     assert!(df.contains("161277"), "{df}");
     ends_well(child, Some(Signal::INT));
-    endless.place.wait_until_closed();
-    endless.ok(&["mkfs", "-q", "--kind", "iplfs", "--capacity", "64M", "--grow-to", "4G", "b.img"]);
+    infinite.place.wait_until_closed();
+    infinite.ok(&["mkfs", "-q", "--kind", "iplfs", "--capacity", "64M", "--grow-to", "4G", "b.img"]);
     let grown = resize("b.img", "4G");
     assert!(grown.code == 0 && !grown.stdout.contains("node ids"), "{grown:?}");
-    endless.ok(&["fsck", "-f", "b.img"]);
+    infinite.ok(&["fsck", "-f", "b.img"]);
 }
 
 /// What the files of a directory take.

@@ -217,10 +217,10 @@ fn schedules_are_fuzzed_and_their_number_is_told() {
     let json: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
     assert_eq!((&json["workloads"], &json["seed"]), (&4.into(), &5.into()));
     assert!(json["distinct_states"].as_u64().is_some_and(|states| states > 40), "{json}");
-    let endless = run(&["lab", "fuzz", "--kind", "iplfs", "--seeds", "3..5", "--jobs", "1", "--json"]);
-    assert_eq!((endless.code, endless.stderr.as_str()), (0, ""), "{endless:?}");
-    let endless: serde_json::Value = serde_json::from_str(&endless.stdout).unwrap();
-    assert!(endless["distinct_states"].as_u64().is_some_and(|states| states > 40), "{endless}");
+    let infinite = run(&["lab", "fuzz", "--kind", "iplfs", "--seeds", "3..5", "--jobs", "1", "--json"]);
+    assert_eq!((infinite.code, infinite.stderr.as_str()), (0, ""), "{infinite:?}");
+    let infinite: serde_json::Value = serde_json::from_str(&infinite.stdout).unwrap();
+    assert!(infinite["distinct_states"].as_u64().is_some_and(|states| states > 40), "{infinite}");
     assert_eq!(run(&["lab", "fuzz", "--kind", "iplfs", "--load", "--seeds", "3"]).code, 2);
     for (seeds, part) in [("9..5", "there is no seed in it"), ("few", "'few' is no number")] {
         let out = run(&["lab", "fuzz", "--seeds", seeds]);

@@ -65,7 +65,7 @@ impl Data {
     }
 }
 
-/// `len` bytes from position `from` of an endless row of units of `unit` bytes.
+/// `len` bytes from position `from` of an infinite row of units of `unit` bytes.
 fn generate<U: AsRef<[u8]>>(from: u64, len: u64, unit: u64, make: impl Fn(u64) -> U) -> Vec<u8> {
     let first = from / unit;
     let last = (from + len).div_ceil(unit);

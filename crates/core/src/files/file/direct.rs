@@ -20,7 +20,7 @@ use crate::gate::admission::Admission;
 use crate::locks;
 use crate::volume::Change;
 use crate::volume::nodes::slots::Area;
-use crate::volume::placing::Ended;
+use crate::volume::placement::placing::Ended;
 use std::sync::Arc;
 use steadyfs_device::{IoError, PageBuf};
 use steadyfs_format::PageIndex;

@@ -17,7 +17,7 @@ use crate::options::{FSYNC_PAGES, InPlace};
 use crate::volume::Change;
 use crate::volume::nodes::disk_size::UNLIMITED;
 use crate::volume::nodes::leaf::Leaf;
-use crate::volume::placing::Ended;
+use crate::volume::placement::placing::Ended;
 use std::ops::Range;
 use std::sync::Arc;
 use steadyfs_device::Request;

@@ -6,7 +6,7 @@ use crate::files::inode::Inode;
 use crate::volume::Volume;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
-use crate::volume::places::Home;
+use crate::volume::placement::places::Home;
 use std::ops::Range;
 use steadyfs_format::{Lba, PageIndex, Slot};
 

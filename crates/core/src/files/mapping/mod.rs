@@ -28,7 +28,7 @@ use crate::volume::Volume;
 use crate::volume::nodes::cache::NodeRead;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::slots::Area;
-use crate::volume::placing;
+use crate::volume::placement::placing;
 use std::sync::Arc;
 use steadyfs_format::block::BlockView;
 use steadyfs_format::dir::FileType;

@@ -5,7 +5,7 @@ use super::crew::Crew;
 use super::victim::Select;
 use crate::error::Result;
 use crate::volume::Volume;
-use crate::volume::places::Run;
+use crate::volume::placement::places::Run;
 use std::sync::Arc;
 use steadyfs_format::summary::Summary;
 use steadyfs_format::{Log, SegNo};

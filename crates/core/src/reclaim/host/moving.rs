@@ -17,7 +17,7 @@ use crate::reclaim::owner::{Owner, publish, try_blocks, why_dead};
 use crate::reclaim::report::GcReport;
 use crate::volume::io::Reading;
 use crate::volume::nodes::cache::NodeWrite;
-use crate::volume::places::Run;
+use crate::volume::placement::places::Run;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use std::collections::BTreeMap;

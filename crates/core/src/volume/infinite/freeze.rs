@@ -1,6 +1,6 @@
 //! The part of a checkpoint that says where things are placed: heads and limits of the logs, and the discard log.
 
-use super::EndlessLogs;
+use super::InfiniteLogs;
 use super::dead::Slips;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub(crate) struct FrozenLogs {
     writes: Vec<(Lba, Vec<PageBuf>)>,
 }
 
-impl EndlessLogs {
+impl InfiniteLogs {
     /// Takes the state of the logs for a checkpoint, and places its discard log. The checkpoint lock is held
     /// exclusively, and no node is dirty.
     ///

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::discard::{DiscardStats, MOST_REQUESTS, Signal};
 use crate::volume::io::BlockIo;
-use crate::volume::places::{NodePlace, Run};
+use crate::volume::placement::places::{NodePlace, Run};
 use dead::DeadBlocks;
 use ranges::Ranges;
 use std::ops::Range;
@@ -36,7 +36,7 @@ use steadyfs_rt::{Cost, Mutex, Pending, charge_n};
 const MOST_BLOCKS: u64 = 1 << 26;
 
 /// The log space of a mounted volume.
-pub(crate) struct EndlessLogs {
+pub(crate) struct InfiniteLogs {
     /// As it was at the mount.
     pub(crate) sb: SuperBlock,
     /// Blocks of log space that may be held at one time.
@@ -81,9 +81,9 @@ pub(crate) struct LogRoom {
     pub(crate) capacity: u64,
 }
 
-impl EndlessLogs {
+impl InfiniteLogs {
     /// What a checkpoint says: heads, the limits that count under it, what its discard log names. A mount that changes
-    /// the volume begins at the limits, and writes nothing before it has claimed more ([`EndlessLogs::claim`]).
+    /// the volume begins at the limits, and writes nothing before it has claimed more ([`InfiniteLogs::claim`]).
     pub(crate) fn new(
         sb: &SuperBlock,
         header: &Header,
@@ -99,7 +99,7 @@ impl EndlessLogs {
         let begin = if read_only { heads } else { limits };
         let gaps = std::array::from_fn(|index| heads[index]..limits[index]);
         let numbers = |of: [Lba; Stretch::COUNT]| of.map(|lba| AtomicU64::new(lba.get()));
-        EndlessLogs {
+        InfiniteLogs {
             sb: sb.clone(),
             capacity: AtomicU64::new(sb.capacity()),
             began: begin[Log::WarmNode.index()].get(),

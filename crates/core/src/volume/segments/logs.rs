@@ -9,7 +9,7 @@ use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
 use crate::volume::io::Reading;
-use crate::volume::places::{NodePlace, Run};
+use crate::volume::placement::places::{NodePlace, Run};
 use crate::volume::segments::Segments;
 use std::collections::BTreeMap;
 use steadyfs_device::{PageBuf, StreamHint};

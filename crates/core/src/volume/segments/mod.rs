@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::volume::clock::Clock;
 use crate::volume::discard::Discards;
 use crate::volume::io::BlockIo;
-use crate::volume::places::Home;
+use crate::volume::placement::places::Home;
 use logs::Logs;
 use medium::Medium;
 use reuse::Reuse;

@@ -5,7 +5,7 @@
 
 mod checkpoint;
 mod dirs;
-mod endless;
+mod infinite;
 mod inodes;
 mod nodes;
 mod quota;
@@ -85,7 +85,7 @@ fn no_issue_is_without_a_plant() {
         xattrs::PLANTS,
     ];
     let planted = tables.into_iter().flatten().map(|(code, ..)| *code);
-    let planted = planted.chain(volume::CODES).chain(endless::CODES).chain(regions::CODES).chain(zones::CODES);
+    let planted = planted.chain(volume::CODES).chain(infinite::CODES).chain(regions::CODES).chain(zones::CODES);
     let planted: std::collections::BTreeSet<_> = planted.collect();
     let all: std::collections::BTreeSet<_> = Issue::CODES.iter().copied().collect();
     assert_eq!(planted, all);

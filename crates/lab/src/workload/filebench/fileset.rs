@@ -193,7 +193,7 @@ struct Open {
 /// Directories, the first of which is that of the set, and for each file its directory and name.
 fn populate(rng: &mut Rng, settings: &Settings) -> (Vec<Dir>, Vec<(usize, u32)>) {
     let (width, count) = (f64::from(settings.meandirwidth), settings.nfiles as usize);
-    // A width of one entry would make the tree endlessly deep.
+    // A width of one entry would make the tree infinitely deep.
     let mean_depth = f64::from(settings.nfiles).ln() / width.max(2.0).ln();
     let mut dirs = vec![Dir { parent: 0, name: 0 }];
     let mut files = Vec::with_capacity(count);

@@ -18,7 +18,7 @@ mod closing;
 use crate::canary::Canary;
 use crate::error::{Error, Result};
 use crate::locks;
-use crate::volume::places::Run;
+use crate::volume::placement::places::Run;
 use crate::volume::segments::Segments;
 use crate::volume::segments::logs::Head;
 use crate::volume::segments::table::{BLOCKS, SegTable};

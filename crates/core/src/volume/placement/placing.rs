@@ -6,7 +6,7 @@ use crate::volume::nodes::cache::NodeWrite;
 use crate::volume::nodes::leaf::Leaf;
 use crate::volume::nodes::nat::NatInfo;
 use crate::volume::nodes::slots::{self, Area};
-use crate::volume::places::OverwritePlace;
+use crate::volume::placement::places::OverwritePlace;
 use crate::volume::segments::logs;
 use crate::volume::{Change, Volume};
 use std::sync::Arc;

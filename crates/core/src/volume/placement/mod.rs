@@ -1,6 +1,8 @@
 //! The seam of placement: where the blocks of a volume go, and when the place of one that was given up may be taken
 //! again.
 //!
+//! [`places`] are places, and [`placing`] writes blocks there.
+//!
 //! A kind of volume is an arm of [`Placement`], and no other file tells them apart: a second kind has its own methods
 //! of these names, and the compiler says which. The kinds are few and known, so this is an enum: a call costs a jump,
 //! and a reader finds every implementor here.
@@ -11,12 +13,15 @@
 //! - A freeze either commits or fails, once.
 //! - Between a freeze and its end others may take and give up places.
 
+pub(crate) mod places;
+pub(crate) mod placing;
+
 pub(crate) use crate::volume::segments::adopt::Adopted;
 
 use crate::error::{Error, Result};
 use crate::volume::discard::{DiscardStats, Discards, Signal};
-use crate::volume::infinite::{self, EndlessLogs, LogRoom};
-use crate::volume::places::{Home, NodePlace, OverwritePlace, Run};
+use crate::volume::infinite::{self, InfiniteLogs, LogRoom};
+use crate::volume::placement::places::{Home, NodePlace, OverwritePlace, Run};
 use crate::volume::segments::medium::Medium;
 use crate::volume::segments::{self, Segments};
 use std::sync::Arc;
@@ -35,14 +40,14 @@ pub(crate) enum Placement {
     /// Six logs that fill segments of the main area (F2FS).
     Segments(Segments),
     /// Six logs that are only appended to, in an address space without end (IPLFS).
-    Infinite(Box<EndlessLogs>),
+    Infinite(Box<InfiniteLogs>),
 }
 
 /// What a checkpoint took of where things are.
 pub(crate) enum FrozenPlaces {
     /// Of segments.
     Segments(segments::freeze::Frozen),
-    /// Of endless logs.
+    /// Of infinite logs.
     Infinite(infinite::FrozenLogs),
 }
 
@@ -166,7 +171,7 @@ impl Placement {
     pub(crate) fn overwritten(&self, place: OverwritePlace) {
         match self {
             InSegments(segments) => segments.table.renew(place),
-            InLogs(_) => unreachable!("endless logs overwrite nothing"),
+            InLogs(_) => unreachable!("infinite logs overwrite nothing"),
         }
     }
 
@@ -244,7 +249,7 @@ impl Placement {
         }
     }
 
-    /// What endless logs can take; `None` where it is for collectors to know.
+    /// What infinite logs can take; `None` where it is for collectors to know.
     pub(crate) fn room(&self) -> Option<LogRoom> {
         match self {
             InSegments(_) => None,

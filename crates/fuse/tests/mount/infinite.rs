@@ -1,7 +1,7 @@
 //! IPLFS volumes through a mount: contents, the room that the image takes, a full volume, more capacity while it is
 //! mounted, and kills.
 
-use crate::harness::{Place, make_endless, until};
+use crate::harness::{Place, make_infinite, until};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -20,9 +20,9 @@ const KILLS: &str = "STEADYFS_TEST_KILLS";
 const MIB: usize = 1 << 20;
 
 /// With a volume that may hold so many bytes.
-fn endless(bytes: usize) -> Place {
+fn infinite(bytes: usize) -> Place {
     let place = Place::empty();
-    make_endless(&place.source, bytes as u64);
+    make_infinite(&place.source, bytes as u64);
     place
 }
 
@@ -61,7 +61,7 @@ fn sync(place: &Place) {
 
 #[test]
 fn what_is_overwritten_takes_no_room_and_what_is_written_comes_back() {
-    let place = endless(128 * MIB);
+    let place = infinite(128 * MIB);
     place.mounted("", |_| {
         let file = File::create(place.at("file")).unwrap();
         for round in 0..6 {
@@ -100,7 +100,7 @@ fn what_is_overwritten_takes_no_room_and_what_is_written_comes_back() {
 
 #[test]
 fn a_full_volume_says_so_and_takes_more_when_it_may_hold_more() {
-    let place = endless(32 * MIB);
+    let place = infinite(32 * MIB);
     place.mounted("", |_| {
         let file = File::create(place.at("file")).unwrap();
         let part = contents(1, MIB);
@@ -149,7 +149,7 @@ fn append(path: &Path, confirmed: &AtomicU64) {
 
 #[test]
 fn what_was_synced_before_a_kill_is_there_and_nothing_leaks() {
-    let place = endless(64 * MIB);
+    let place = infinite(64 * MIB);
     let confirmed = AtomicU64::new(0);
     // By hand a round takes longer, too.
     let (rounds, lines) = std::env::var(KILLS).map_or((3, 40), |kills| (kills.parse().expect("a number"), 2000));
