@@ -20,8 +20,8 @@ use crate::left::{Left, WriteHistory};
 use crate::legal::{Evidence, Moment};
 use crate::observe::Seen;
 use crate::run::{Hand, Run, Trace, virtual_time};
+use crate::seeds::without_panic;
 use crate::states::{self, Effort};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::fsck::{self, CheckOptions, Severity};
@@ -74,11 +74,7 @@ impl Fault {
 
 /// Does `f`; a panic is a fault.
 pub(crate) fn guarded<R>(f: impl FnOnce() -> Result<R, Fault>) -> Result<R, Fault> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        Err(Fault::new(Rule::NoPanic, text))
-    })
+    without_panic(f, |text| Fault::new(Rule::NoPanic, text))
 }
 
 /// What a mount writes. A read-only one writes nothing, and shows the same tree.

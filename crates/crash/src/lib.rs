@@ -8,6 +8,9 @@
 //!
 //! Runs with several writers are in virtual time, so that a seed repeats them; `trace` tells of one.
 //!
+//! [`CutPlan`] is for volumes on devices of their own: sessions of writers (`sessions`) on a device that moves blocks
+//! (`moving`), on a zoned one (`zones`), or in files of a host (`hosts`).
+//!
 //! [`torture`] is for files that several threads write and fsync, on a device that refuses writes. [`load`] is for what
 //! happens without a power cut: writers on a volume that is nearly full, contents compared, with threads or in virtual
 //! time.
@@ -15,7 +18,9 @@
 mod content;
 mod digest;
 mod explore;
+mod files;
 pub mod generate;
+mod held_up;
 mod hosts;
 mod judge;
 pub mod lang;
@@ -37,15 +42,12 @@ mod trace;
 mod zones;
 
 pub use explore::{Collected, Exploration, Outcome, Plan, Stop, Violation, Volumes, explore, explore_one};
-pub use hosts::{HostKind, HostStates, cut_host, cut_many_hosts};
 pub use judge::Rule;
 pub use lang::{Schedule, VolumeKind, Workload};
 pub use minimise::{minimise, save};
 pub use model::ModelError;
-pub use moving::{MovingStates, cut_many_while_moving, cut_while_moving};
 pub use run::RunError;
-pub use seeds::{Judged, SeedFault, SeedsOutcome};
-pub use sessions::SessionHost;
+pub use seeds::{SeedFault, SeedsOutcome};
+pub use sessions::{CutCounts, CutKind, CutPlan, SessionHost};
 pub use states::Effort;
 pub use trace::trace;
-pub use zones::{ZonedStates, cut_many_zones, cut_zones};

@@ -1,5 +1,6 @@
 //! Seeds, one after the other on several threads, and runs in virtual time that end whatever happens.
 
+use crate::sessions::CutCounts;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,12 +13,54 @@ use steadyfs_rt::{EventCount, now, spawn};
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// What seeds come to, added up.
-pub trait Judged: Default + Send + 'static {
-    /// Adds what another seed came to.
+pub(crate) trait Sum: Default + Send + 'static {
+    /// Adds what other seeds came to.
     fn add(&mut self, other: Self);
 
-    /// States that were judged.
-    fn states(&self) -> u64;
+    /// How much of what is wanted was done.
+    fn done(&self) -> u64;
+
+    /// No further seed has to be tried.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// Tries one seed after the other on several threads, until so much was done, or one says that it is over. `tell` hears
+/// how much there was so far; once it returns false no seed begins any more.
+///
+/// # Errors
+/// A thread panicked.
+pub(crate) fn each_seed<T: Sum>(
+    seeds: Range<u64>,
+    wanted: u64,
+    jobs: usize,
+    tell: impl Fn(u64) -> bool + Send + Sync + 'static,
+    one: impl Fn(u64) -> T + Clone + Send + 'static,
+) -> Result<T, String> {
+    let (next, done) = (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)));
+    let (tell, stop) = (Arc::new(tell), Arc::new(AtomicBool::new(false)));
+    let work = move || {
+        let mut all = T::default();
+        while !stop.load(SeqCst) {
+            let seed = next.fetch_add(1, SeqCst);
+            if seed >= seeds.end {
+                break;
+            }
+            let found = one(seed);
+            stop.fetch_or(found.is_over(), SeqCst);
+            let so_far = done.fetch_add(found.done(), SeqCst) + found.done();
+            stop.fetch_or(!tell(so_far) || so_far >= wanted, SeqCst);
+            all.add(found);
+        }
+        all
+    };
+    let helpers: Vec<_> = (1..jobs).map(|_| spawn("crash-seeds", work.clone())).collect();
+    let mut all = work();
+    for helper in helpers {
+        all.add(helper.join().map_err(|panic| panic.to_string())?);
+    }
+    Ok(all)
 }
 
 /// A promise that was broken.
@@ -31,70 +74,51 @@ pub struct SeedFault {
 
 /// What many seeds came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeedsOutcome<T> {
+pub struct SeedsOutcome {
     /// Seeds.
     pub runs: u64,
-    /// The states judged in those that broke no promise.
-    pub sum: T,
-    /// At most one for each seed.
+    /// Those of the seeds that broke no promise.
+    pub sum: CutCounts,
+    /// At most one for each seed, in the order of the seeds.
     pub wrong: Vec<SeedFault>,
 }
 
-/// Tries one seed after the other on several threads, until enough states were judged, or a promise was broken. `tell`
-/// hears how many there were so far; once it returns false no seed begins any more.
-///
-/// # Errors
-/// A thread panicked.
-pub(crate) fn try_seeds<T: Judged>(
-    seeds: Range<u64>,
-    states: u64,
-    jobs: usize,
-    tell: impl Fn(u64) -> bool + Send + Sync + 'static,
-    one: impl Fn(u64) -> Result<T, String> + Clone + Send + 'static,
-) -> Result<SeedsOutcome<T>, String> {
-    let (next, done) = (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)));
-    let (tell, stop) = (Arc::new(tell), Arc::new(AtomicBool::new(false)));
-    let work = move || {
-        let mut all = SeedsOutcome::<T>::default();
-        while !stop.load(SeqCst) {
-            let seed = next.fetch_add(1, SeqCst);
-            if seed >= seeds.end {
-                break;
-            }
-            all.runs += 1;
-            let mut judged = 0;
-            match one(seed) {
-                Ok(found) => {
-                    judged = found.states();
-                    all.sum.add(found);
-                }
-                Err(what) => {
-                    all.wrong.push(SeedFault { seed, what });
-                    stop.store(true, SeqCst);
-                }
-            }
-            let so_far = done.fetch_add(judged, SeqCst) + judged;
-            stop.fetch_or(!tell(so_far) || so_far >= states, SeqCst);
+impl SeedsOutcome {
+    /// What one seed came to.
+    pub(crate) fn of(seed: u64, found: Result<CutCounts, String>) -> Self {
+        match found {
+            Ok(sum) => SeedsOutcome { runs: 1, sum, wrong: Vec::new() },
+            Err(what) => SeedsOutcome { runs: 1, wrong: vec![SeedFault { seed, what }], ..SeedsOutcome::default() },
         }
-        all
-    };
-    let helpers: Vec<_> = (1..jobs).map(|_| spawn("crash-seeds", work.clone())).collect();
-    let mut all = work();
-    for helper in helpers {
-        let other = helper.join().map_err(|panic| panic.to_string())?;
-        all.runs += other.runs;
-        all.sum.add(other.sum);
-        all.wrong.extend(other.wrong);
     }
-    all.wrong.sort_by_key(|wrong| wrong.seed);
-    Ok(all)
 }
 
-/// What `work` comes to; a panic is an error.
-pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+impl Sum for SeedsOutcome {
+    fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.sum.add(other.sum);
+        self.wrong.extend(other.wrong);
+        self.wrong.sort_by_key(|wrong| wrong.seed);
+    }
+
+    fn done(&self) -> u64 {
+        self.sum.states
+    }
+
+    fn is_over(&self) -> bool {
+        !self.wrong.is_empty()
+    }
+}
+
+/// What `work` comes to; a panic is this error.
+pub(crate) fn without_panic<T, E>(
+    work: impl FnOnce() -> Result<T, E>,
+    error: impl FnOnce(String) -> E,
+) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        Err(error(text.to_owned()))
     })
 }
 
@@ -154,6 +178,10 @@ mod tests {
         SimConfig { cores: 2, seed: 3, ..SimConfig::default() }
     }
 
+    fn state() -> CutCounts {
+        CutCounts { states: 1, ..CutCounts::default() }
+    }
+
     #[test]
     fn a_run_in_which_everybody_waits_ends_as_a_violation_with_its_seed() {
         let stuck = |seed: u64| {
@@ -161,13 +189,13 @@ mod tests {
                 5 => loop {
                     sleep(Duration::from_secs(1));
                 },
-                _ => Ok(One(1)),
+                _ => Ok(state()),
             };
-            in_time(config(), LIMIT, work)
+            SeedsOutcome::of(seed, in_time(config(), LIMIT, work))
         };
-        let found = try_seeds(3..9, u64::MAX, 1, |_| true, stuck).unwrap();
+        let found = each_seed(3..9, u64::MAX, 1, |_| true, stuck).unwrap();
         let what = "after 600 s of virtual time it has not ended".to_owned();
-        assert_eq!((found.runs, found.sum.0, found.wrong), (3, 2, vec![SeedFault { seed: 5, what }]));
+        assert_eq!((found.runs, found.sum.states, found.wrong), (3, 2, vec![SeedFault { seed: 5, what }]));
     }
 
     #[test]
@@ -180,20 +208,8 @@ mod tests {
 
     #[test]
     fn no_seed_begins_once_somebody_says_stop() {
-        let found = try_seeds(0..1000, u64::MAX, 2, |states| states < 4, |_| Ok(One(1))).unwrap();
+        let one = |seed| SeedsOutcome::of(seed, Ok(state()));
+        let found = each_seed(0..1000, u64::MAX, 2, |states| states < 4, one).unwrap();
         assert!((4..=6).contains(&found.runs) && found.wrong.is_empty(), "{} runs", found.runs);
-    }
-
-    #[derive(Default)]
-    struct One(u64);
-
-    impl Judged for One {
-        fn add(&mut self, other: Self) {
-            self.0 += other.0;
-        }
-
-        fn states(&self) -> u64 {
-            self.0
-        }
     }
 }

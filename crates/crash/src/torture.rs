@@ -23,10 +23,11 @@ use crate::left::WriteHistory;
 use crate::observe::Seen;
 use crate::rng::Rng;
 use crate::run::Trace;
+use crate::seeds::{Sum, each_seed};
 use crate::states::{self, CrashState, Effort};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Error, Fs, InPlace, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, FaultyDevice, MemDevice, PIECE_SIZE, RecordingDevice};
@@ -116,13 +117,18 @@ pub struct BrokenPromise {
     pub crash: String,
 }
 
-impl TortureOutcome {
+impl Sum for TortureOutcome {
     fn add(&mut self, other: TortureOutcome) {
         self.runs += other.runs;
         self.crashes += other.crashes;
         self.synced += other.synced;
         self.refused += other.refused;
         self.wrong.extend(other.wrong);
+        self.wrong.sort_by_key(|wrong| wrong.seed);
+    }
+
+    fn done(&self) -> u64 {
+        self.crashes
     }
 }
 
@@ -141,30 +147,7 @@ pub fn torture(
     let options = options(mount)?;
     let empty = Arc::new(MemDevice::new(MIB << 8));
     mkfs::format(&*empty, &MkfsOptions::new([0x5f; 16], 1_700_000_000))?;
-    let (next, done, stop) =
-        (Arc::new(AtomicU64::new(seeds.start)), Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
-    let (tell, stop) = (Arc::new(tell), Arc::new(stop));
-    let work = move || {
-        let mut sum = TortureOutcome::default();
-        while !stop.load(SeqCst) {
-            let seed = next.fetch_add(1, SeqCst);
-            if seed >= seeds.end {
-                break;
-            }
-            let one = one(seed, &empty, &options);
-            let so_far = done.fetch_add(one.crashes, SeqCst) + one.crashes;
-            stop.fetch_or(!tell(so_far) || so_far >= crashes, SeqCst);
-            sum.add(one);
-        }
-        sum
-    };
-    let helpers: Vec<_> = (1..jobs).map(|_| steadyfs_rt::spawn("torture", work.clone())).collect();
-    let mut sum = work();
-    for helper in helpers {
-        sum.add(helper.join().map_err(|panic| panic.to_string())?);
-    }
-    sum.wrong.sort_by_key(|wrong| wrong.seed);
-    Ok(sum)
+    Ok(each_seed(seeds, crashes, jobs, tell, move |seed| one(seed, &empty, &options))?)
 }
 
 fn options(mount: &str) -> Result<MountOptions, Error> {

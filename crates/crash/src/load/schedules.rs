@@ -4,10 +4,10 @@
 use super::{Contents, Figures, FillPlan, Library, Until, prepare, run, verify};
 use crate::late::LateDevice;
 use crate::rng::Rng;
+use crate::seeds::{Sum, each_seed};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Fs, GcReport, MountOptions};
@@ -85,6 +85,28 @@ impl Ended {
     }
 }
 
+/// What some seeds came to.
+#[derive(Default)]
+struct Tried {
+    seeds: u64,
+    /// Of the sound ones.
+    sum: Ended,
+    wrong: Vec<Wrong>,
+}
+
+impl Sum for Tried {
+    fn add(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.sum.add(&other.sum);
+        self.wrong.extend(other.wrong);
+        self.wrong.sort_by_key(Wrong::seed);
+    }
+
+    fn done(&self) -> u64 {
+        self.seeds
+    }
+}
+
 /// The fault under a seed.
 #[derive(Debug, Error)]
 #[error("seed {}: {what} ({case})", case.seed)]
@@ -148,33 +170,13 @@ pub fn run_seeds(
     jobs: usize,
     tell: impl Fn(u64) -> bool + Send + Sync + 'static,
 ) -> Result<(Ended, Vec<Wrong>), super::Failure> {
-    let (volumes, next) = (Arc::new(volumes()?), Arc::new(AtomicU64::new(seeds.start)));
-    let (ended, enough, tell) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(tell));
-    let mount = mount.to_owned();
-    let work = move || {
-        let (mut sum, mut all_wrong) = (Ended::default(), Vec::new());
-        while !enough.load(SeqCst) {
-            let seed = next.fetch_add(1, SeqCst);
-            if seed >= seeds.end {
-                break;
-            }
-            match run_case(&Case::new(seed, &mount), &volumes) {
-                Ok(one) => sum.add(&one),
-                Err(wrong) => all_wrong.push(wrong),
-            }
-            enough.fetch_or(!tell(ended.fetch_add(1, SeqCst) + 1), SeqCst);
-        }
-        (sum, all_wrong)
+    let (volumes, mount) = (Arc::new(volumes()?), mount.to_owned());
+    let one = move |seed| match run_case(&Case::new(seed, &mount), &volumes) {
+        Ok(sum) => Tried { seeds: 1, sum, wrong: Vec::new() },
+        Err(wrong) => Tried { seeds: 1, wrong: vec![wrong], ..Tried::default() },
     };
-    let helpers: Vec<_> = (1..jobs).map(|_| steadyfs_rt::spawn("load-seeds", work.clone())).collect();
-    let (mut sum, mut all_wrong) = work();
-    for helper in helpers {
-        let (more, more_wrong) = helper.join().map_err(|panic| panic.to_string())?;
-        sum.add(&more);
-        all_wrong.extend(more_wrong);
-    }
-    all_wrong.sort_by_key(|wrong| wrong.case.seed);
-    Ok((sum, all_wrong))
+    let Tried { sum, wrong, .. } = each_seed(seeds, u64::MAX, jobs, tell, one)?;
+    Ok((sum, wrong))
 }
 
 /// The nearly full volumes of all cases.

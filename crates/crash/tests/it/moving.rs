@@ -1,44 +1,38 @@
 //! D2FS under power cuts: the device moves blocks by itself, and what was promised is there whatever it has moved.
 
-use steadyfs_crash::{MovingStates, SessionHost, cut_while_moving};
+use steadyfs_crash::{CutCounts, CutKind, CutPlan, SessionHost};
 
-#[test]
-fn no_cut_breaks_a_promise() {
-    let mut sum = MovingStates::default();
+fn plan(host: SessionHost, sessions: u64, cuts: u64) -> CutPlan {
+    CutPlan { sessions, cuts, ..CutPlan::new(CutKind::D2fs, host) }
+}
+
+/// What six seeds come to, in which the device has moved much.
+fn sum_of(plan: &CutPlan) -> CutCounts {
+    let mut sum = CutCounts::default();
     for seed in 0..6 {
-        let found =
-            cut_while_moving(SessionHost::Alone, seed, 3, 5, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        sum.states += found.states;
-        sum.outstanding += found.outstanding;
-        sum.moved += found.moved;
-        sum.again += found.again;
-        sum.between += found.between;
+        sum.add(plan.cut(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}")));
     }
     println!("{sum:?}");
     assert!(sum.moved > 1000 && sum.outstanding * 10 > sum.states * 3, "{sum:?}");
+    sum
+}
+
+#[test]
+fn no_cut_breaks_a_promise() {
+    let sum = sum_of(&plan(SessionHost::Alone, 3, 5));
     assert!(sum.between * 20 > sum.states, "{sum:?}");
 }
 
 /// Several writers in schedules of their own, on devices that hold requests up.
 #[test]
 fn no_cut_breaks_a_promise_to_a_crowd() {
-    let mut sum = MovingStates::default();
-    for seed in 0..6 {
-        let found =
-            cut_while_moving(SessionHost::Crowd, seed, 2, 3, "").unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        sum.states += found.states;
-        sum.outstanding += found.outstanding;
-        sum.moved += found.moved;
-    }
-    println!("{sum:?}");
-    assert!(sum.moved > 1000 && sum.outstanding * 10 > sum.states * 3, "{sum:?}");
+    sum_of(&plan(SessionHost::Crowd, 2, 3));
 }
 
 /// The first seed under which a planted fault is found.
 fn hunt(canary: &str) {
-    let mount = format!("canary={canary}");
-    let found = (0..40)
-        .find_map(|seed| cut_while_moving(SessionHost::Alone, seed, 3, 3, &mount).err().map(|what| (seed, what)));
+    let plan = CutPlan { mount: format!("canary={canary}"), ..plan(SessionHost::Alone, 3, 3) };
+    let found = (0..40).find_map(|seed| plan.cut(seed).err().map(|what| (seed, what)));
     let (seed, what) = found.unwrap_or_else(|| panic!("{canary} was not found"));
     println!("{canary}: seed {seed}: {}", what.chars().take(300).collect::<String>());
 }

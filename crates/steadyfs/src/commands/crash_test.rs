@@ -14,11 +14,11 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use steadyfs_core::MountOptions;
 use steadyfs_crash::{
-    Collected, Effort, Outcome, Plan, RunError, SessionHost, Stop, Violation, VolumeKind, Volumes, Workload, explore,
-    generate, minimise, save, trace,
+    Collected, CutKind, Effort, Outcome, Plan, RunError, SessionHost, Stop, Violation, VolumeKind, Volumes, Workload,
+    explore, generate, minimise, save, trace,
 };
 
-pub(crate) use self::sessions::{CutKind, Explored, Sessions};
+pub(crate) use self::sessions::{Explored, Sessions};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -169,10 +169,14 @@ fn cut_sessions(args: &Args, kind: CutKind) -> Result<ExitCode, Failure> {
             "leave out --length, --random and --nearly-full",
         ));
     }
+    let host = match kind {
+        // Only writers beside each other find out how a host's files are synced.
+        CutKind::IplfsDir | CutKind::D2fsDir => SessionHost::Crowd,
+        CutKind::D2fs | CutKind::Zoned => SessionHost::Alone,
+    };
     let sessions = Sessions {
         kind,
-        // Only writers beside each other find out how a host's files are synced.
-        host: if matches!(kind, CutKind::Host(_)) { SessionHost::Crowd } else { SessionHost::Alone },
+        host,
         seeds: args.seed..u64::MAX,
         states: Some(args.states.unwrap_or(if args.full { FULL } else { TORTURE })),
         options: &args.options,

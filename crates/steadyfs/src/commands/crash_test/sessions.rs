@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use steadyfs_crash::{
-    HostKind, HostStates, MovingStates, SeedFault, SeedsOutcome, SessionHost, Stop, VolumeKind, ZonedStates,
-    cut_many_hosts, cut_many_while_moving, cut_many_zones,
-};
+use steadyfs_crash::{CutCounts, CutKind, CutPlan, SeedFault, SeedsOutcome, SessionHost, Stop, VolumeKind};
 
 use super::{exit, heed_signals, note_interruption, progress};
 use crate::failure::Failure;
@@ -25,39 +22,13 @@ pub(crate) enum Explored {
     Cut(CutKind),
 }
 
-/// The volumes of sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CutKind {
-    /// D2FS, on a device that moves blocks.
-    D2fs,
-    /// F2FS, on a zoned device.
-    Zoned,
-    /// A directory of files, whose host is cut.
-    Host(HostKind),
-}
-
-impl CutKind {
-    fn name(self) -> &'static str {
-        match self {
-            CutKind::D2fs => "d2fs",
-            CutKind::Zoned => "zoned",
-            CutKind::Host(HostKind::Chunks) => "iplfs-dir",
-            CutKind::Host(HostKind::Coupled) => "d2fs-dir",
-        }
-    }
-}
-
 impl Explored {
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        match name {
-            "d2fs" => Ok(Explored::Cut(CutKind::D2fs)),
-            "zoned" => Ok(Explored::Cut(CutKind::Zoned)),
-            "iplfs-dir" => Ok(Explored::Cut(CutKind::Host(HostKind::Chunks))),
-            "d2fs-dir" => Ok(Explored::Cut(CutKind::Host(HostKind::Coupled))),
-            _ => VolumeKind::parse(name)
-                .map(Explored::Of)
-                .map_err(|e| format!("{e}, iplfs-dir, d2fs, d2fs-dir, or zoned")),
+        if let Some(kind) = CutKind::ALL.into_iter().find(|kind| kind.name() == name) {
+            return Ok(Explored::Cut(kind));
         }
+        let known = VolumeKind::parse(name).map(Explored::Of);
+        known.map_err(|e| format!("{e}, iplfs-dir, d2fs, d2fs-dir, or zoned"))
     }
 }
 
@@ -106,37 +77,34 @@ enum Found {
     },
 }
 
-impl From<HostStates> for Found {
-    fn from(HostStates { states, sessions, killed, outstanding, moved }: HostStates) -> Self {
-        Found::OnHost {
-            states,
-            sessions,
-            sessions_after_a_kill: killed,
-            states_with_outstanding_records: outstanding,
-            blocks_moved: moved,
-        }
-    }
-}
-
-impl From<MovingStates> for Found {
-    fn from(MovingStates { states, outstanding, between, moved, again }: MovingStates) -> Self {
-        Found::Moved {
-            states,
-            states_with_outstanding_records: outstanding,
-            states_between_apply_and_checkpoint: between,
-            blocks_moved: moved,
-            records_applied_before_the_cut: again,
-        }
-    }
-}
-
-impl From<ZonedStates> for Found {
-    fn from(ZonedStates { states, resets, finishes, most_active }: ZonedStates) -> Self {
-        Found::InZones { states, zones_reset: resets, zones_finished: finishes, zones_most_active: most_active }
-    }
-}
-
 impl Found {
+    /// The figures that a kind has.
+    fn of(kind: CutKind, sum: CutCounts) -> Self {
+        let CutCounts { states, sessions, outstanding, moved, .. } = sum;
+        match kind {
+            CutKind::D2fs => Found::Moved {
+                states,
+                states_with_outstanding_records: outstanding,
+                states_between_apply_and_checkpoint: sum.between,
+                blocks_moved: moved,
+                records_applied_before_the_cut: sum.again,
+            },
+            CutKind::Zoned => Found::InZones {
+                states,
+                zones_reset: sum.resets,
+                zones_finished: sum.finishes,
+                zones_most_active: sum.most_active,
+            },
+            CutKind::IplfsDir | CutKind::D2fsDir => Found::OnHost {
+                states,
+                sessions,
+                sessions_after_a_kill: sum.killed,
+                states_with_outstanding_records: outstanding,
+                blocks_moved: moved,
+            },
+        }
+    }
+
     /// Lines for people.
     fn lines(&self) -> Vec<String> {
         let states = |states: &u64| format!("states            {states}");
@@ -184,11 +152,6 @@ impl Found {
     }
 }
 
-/// What became of seeds, of whatever kind.
-fn found<T: Into<Found>>(SeedsOutcome { runs, sum, wrong }: SeedsOutcome<T>) -> (u64, Found, Vec<SeedFault>) {
-    (runs, sum.into(), wrong)
-}
-
 /// Sessions of volumes that are cut, one seed after the other.
 pub(crate) struct Sessions<'a> {
     pub(crate) kind: CutKind,
@@ -220,17 +183,12 @@ impl Sessions<'_> {
         };
         let (first, most, seeds) = (self.seeds.start, self.states.unwrap_or(u64::MAX), self.seeds.clone());
         let refused = |e| Failure::usage("cannot mount with these options", e, "see `steadyfs mount --help`");
-        let (host, options) = (self.host, self.options);
-        let outcome = match self.kind {
-            CutKind::D2fs => cut_many_while_moving(host, seeds, most, options, jobs, tell).map(found),
-            CutKind::Zoned => cut_many_zones(host, seeds, most, options, jobs, tell).map(found),
-            CutKind::Host(kind) => cut_many_hosts(kind, host, seeds, most, options, jobs, tell).map(found),
-        };
-        let (runs, found, wrong) = outcome.map_err(refused)?;
+        let plan = CutPlan { mount: self.options.to_owned(), ..CutPlan::new(self.kind, self.host) };
+        let SeedsOutcome { runs, sum, wrong } = plan.cut_many(seeds, most, jobs, tell).map_err(refused)?;
         bar.finish_and_clear();
         let report = Report {
             runs,
-            found,
+            found: Found::of(self.kind, sum),
             violations: wrong.into_iter().map(|SeedFault { seed, what }| Broken { seed, what }).collect(),
             seed: first,
             seconds: began.elapsed().as_secs_f64(),
