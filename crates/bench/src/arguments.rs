@@ -3,8 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
+use anyhow::{Result, ensure};
 
 /// The entries of `table` whose names are among `wanted`, in the table's order; all of them if `wanted` is empty.
 ///
@@ -22,12 +21,6 @@ pub(crate) fn chosen<'a, T>(
         ensure!(known.contains(&asked.as_str()), "no {kind} '{asked}'; there are: {}", known.join(", "));
     }
     Ok(table.iter().filter(|entry| wanted.is_empty() || wanted.iter().any(|asked| asked == name(entry))).collect())
-}
-
-/// A new directory in `parent` for images and mount points, removed when it is dropped.
-pub(crate) fn scratch(parent: &Path) -> Result<TempDir> {
-    let dir = tempfile::Builder::new().prefix("steadyfs-bench.").tempdir_in(parent);
-    dir.with_context(|| format!("cannot use {} for images", parent.display()))
 }
 
 /// Lets other users come through a directory that only its owner may enter.

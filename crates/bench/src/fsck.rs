@@ -5,8 +5,9 @@
 //! turns. The volumes lie in memory and have been read once before, so that no check pays for a device. All walk
 //! everything and change nothing.
 
-use crate::arguments;
+use crate::comparison;
 use crate::machine::Machine;
+use crate::measure::peak_memory;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ struct Sample {
 /// Makes the volume, checks it, and prints the figures. `words` are those of the command line from the command on.
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
-    let scratch = arguments::scratch(&args.scratch)?;
+    let scratch = comparison::directory(&args.scratch)?;
     let [image, infinite] = ["image", "infinite"].map(|name| scratch.path().join(name));
     let mut machine = Machine::look();
     fill(&image, Kind::F2fs, args.files).context("making the volume")?;
@@ -126,7 +127,7 @@ fn measure(command: &mut Command) -> Result<Sample> {
     let mut child = child.with_context(|| format!("cannot run {name}; is it installed?"))?;
     let mut peak_kib = 0;
     let status = loop {
-        peak_kib = peak_of(child.id()).unwrap_or(0).max(peak_kib);
+        peak_kib = (peak_memory(child.id()).unwrap_or(0) >> 10).max(peak_kib);
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -137,13 +138,6 @@ fn measure(command: &mut Command) -> Result<Sample> {
         bail!("{name} found something wrong ({status})");
     }
     Ok(Sample { time, peak_kib })
-}
-
-/// The peak of a process' memory so far, in KiB.
-fn peak_of(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
 /// The sample with the median time, and the highest peak of all.

@@ -7,6 +7,7 @@
 
 use crate::arguments;
 use crate::bed::{Loop, MountPoint, tool};
+use crate::comparison;
 use crate::data::Random;
 use crate::machine::Machine;
 use crate::measure::Stop;
@@ -68,7 +69,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let hosts = arguments::chosen("host", &HOSTS, |(name, _)| name, &args.hosts)?;
     ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let stop = Stop::on_signals()?;
-    let scratch = arguments::scratch(&args.dir)?;
+    let scratch = comparison::directory(&args.dir)?;
     let mut machine = Machine::look();
     let mut lines = Vec::new();
     for (host, mkfs) in hosts {

@@ -14,14 +14,14 @@ mod posix;
 mod report;
 mod write;
 
-use crate::arguments;
+use crate::comparison::{OutcomeOptions, directory};
 use crate::machine::Machine;
 use crate::measure::Stop;
-use crate::outcome::OutcomeOptions;
+use crate::report::{Samples, name_of};
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
 use peers::{GUEST_MIB, Place, Session, Who, image_of, make_image, session};
-use report::{GcRepetition, GcReport, Medium};
+use report::{GcFindings, Medium};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use write::Phase;
@@ -164,7 +164,7 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let needs_root = args.peers.iter().any(|who| who.is_fuse());
     ensure!(!needs_root || rustix::process::geteuid().is_root(), "mounts need root");
     let stop = Stop::on_signals()?;
-    let mut machine = Machine::look();
+    let machine = Machine::look();
     let guest = match args.peers.iter().any(|who| who.is_linux()) {
         true => {
             format!("user-mode Linux {}, one CPU, {GUEST_MIB} MiB", steadyfs_testkit::machine::uml::kernel_version()?)
@@ -172,57 +172,54 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
         false => "none".to_owned(),
     };
     let media = args.on.iter().map(|on| measure(&args, *on, &stop)).collect::<Result<Vec<Medium>>>()?;
-    machine.finish();
-    let report = GcReport {
-        machine,
+    let findings = GcFindings {
         command: format!("steadyfs-bench {}", words.join(" ")),
         volume_mib: args.size,
         seconds: args.seconds,
         age: args.age,
         guest,
         media,
-        ways: args.ways.iter().map(|way| way.name().to_owned()).collect(),
+        ways: args.ways.iter().map(|way| way.name()).collect(),
     };
     if let Some(path) = &args.svg {
-        std::fs::write(path, report.picture()).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, findings.picture()).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    args.outcome.tell(&report, &report.text(), || report.judge())
+    args.outcome.tell(machine, &findings, GcFindings::judge)
 }
 
 /// Everything on one medium.
 fn measure(args: &Args, on: On, stop: &Stop) -> Result<Medium> {
-    let name = on.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let name = name_of(on);
     let dir = args.dir(on);
     // Deleted with everything in it at the end of this function, however it ends.
-    let scratch = arguments::scratch(dir)?;
+    let scratch = directory(dir)?;
     let mount = scratch.path().join("mount");
     std::fs::create_dir(&mount)?;
-    let mut medium = Medium { name, file_bytes: BTreeMap::new(), aged: BTreeMap::new(), repetitions: Vec::new() };
+    let (mut file_bytes, mut aged) = (BTreeMap::new(), BTreeMap::new());
     let work = |who: Who, what: &Session| {
         let image = image_of(scratch.path(), who);
         let place = Place { image: &image, dir: &mount, options: &args.options, stop };
         session(who, &place, what).with_context(|| who.name())
     };
     for &who in &args.peers {
-        eprintln!("{}: ageing {}", medium.name, who.name());
+        eprintln!("{name}: ageing {}", who.name());
         make_image(&image_of(scratch.path(), who), who, args.size, stop)?;
         let mut done = work(who, &Session { fill: Some(FILL), phases: vec![args.ageing()] })?;
-        medium.file_bytes.insert(who, done.file_bytes.context("the file was not made")?);
+        file_bytes.insert(who, done.file_bytes.context("the file was not made")?);
         let outcome = done.outcomes.pop().context("ageing has no outcome")?;
         ensure!(outcome.writes >= args.ageing().writes, "{} was not aged in {AGEING_SECONDS} s", who.name());
-        medium.aged.insert(who, outcome);
+        aged.insert(who, outcome);
     }
-    for number in 1..=args.reps {
-        let mut repetition = GcRepetition::new();
-        for &who in &args.peers {
-            eprintln!("{}: repetition {number} of {}", medium.name, who.name());
-            let phases: Vec<Phase> = args.ways.iter().map(|way| way.phase(args.seconds, 100 + number)).collect();
+    let repetitions = Samples::by_turns(
+        args.reps,
+        &[&name],
+        |_| args.peers.clone(),
+        |medium| format!("overwriting in {medium}"),
+        |number, _, who| {
+            let phases = args.ways.iter().map(|way| way.phase(args.seconds, 100 + number)).collect();
             let done = work(who, &Session { fill: None, phases })?;
-            for (way, outcome) in args.ways.iter().zip(done.outcomes) {
-                repetition.entry(way.name().to_owned()).or_default().insert(who, outcome);
-            }
-        }
-        medium.repetitions.push(repetition);
-    }
-    Ok(medium)
+            Ok(args.ways.iter().map(|way| way.name()).zip(done.outcomes).collect())
+        },
+    )?;
+    Ok(Medium { name, file_bytes, aged, repetitions })
 }

@@ -239,7 +239,7 @@ pub(crate) fn make_image(path: &Path, who: Who, mib: u64, stop: &Stop) -> Result
     if who.is_iplfs() {
         return make_infinite(path, mib << 8);
     }
-    crate::write_image(path, mib << 20, stop)?;
+    crate::comparison::write_image(path, mib << 20, stop)?;
     crate::bed::tool(std::process::Command::new("mkfs.f2fs").args(["-q", "-f", "-t", "0"]).arg(path))
 }
 

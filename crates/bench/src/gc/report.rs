@@ -1,19 +1,13 @@
-//! From outcomes to tables, ratios and verdicts.
-//!
-//! A ratio is taken within a repetition, and the median of the repetitions' ratios is reported, as everywhere in this
-//! program.
+//! The outcomes for people, and the goals.
 
 use super::peers::Who;
 use super::write::Outcome;
-use crate::machine::Machine;
-use crate::report::{median, short};
+use crate::comparison::Findings;
+use crate::report::{Bound, RATIOS, Samples, Verdicts, by_name, markdown, name_of_pair};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use steadyfs_lab::{Curve, picture};
-
-/// The outcomes of one repetition on one medium: by way of writing, then by peer.
-pub(crate) type GcRepetition = BTreeMap<String, BTreeMap<Who, Outcome>>;
 
 /// What one medium gave.
 #[derive(Serialize)]
@@ -24,13 +18,14 @@ pub(crate) struct Medium {
     pub(crate) file_bytes: BTreeMap<Who, u64>,
     /// What ageing took, by peer.
     pub(crate) aged: BTreeMap<Who, Outcome>,
-    pub(crate) repetitions: Vec<GcRepetition>,
+    /// By way of writing and peer.
+    #[serde(serialize_with = "by_name")]
+    pub(crate) repetitions: Samples<&'static str, Who, Outcome>,
 }
 
 /// Everything about one run.
 #[derive(Serialize)]
-pub(crate) struct GcReport {
-    pub(crate) machine: Machine,
+pub(crate) struct GcFindings {
     pub(crate) command: String,
     pub(crate) volume_mib: u64,
     pub(crate) seconds: f64,
@@ -38,7 +33,7 @@ pub(crate) struct GcReport {
     pub(crate) guest: String,
     pub(crate) media: Vec<Medium>,
     /// The ways of writing, in order.
-    pub(crate) ways: Vec<String>,
+    pub(crate) ways: Vec<&'static str>,
 }
 
 /// Ours over theirs, at least so much, in these ways (`None`: all).
@@ -87,108 +82,115 @@ pub(crate) fn can_be_judged(who: &[Who]) -> bool {
     GOALS.iter().any(|goal| who.contains(&goal.ours) && who.contains(&goal.theirs))
 }
 
+/// A column of the table of a way of writing.
+type Column = (&'static str, fn(&Outcome) -> Option<f64>);
+
+const COLUMNS: [Column; 9] = [
+    ("writes/s", |o| Some(o.rate())),
+    ("p50 us", |o| Some(o.p50_us)),
+    ("p99 us", |o| Some(o.p99_us)),
+    ("p99.9 us", |o| Some(o.p999_us)),
+    ("max ms", |o| Some(o.longest_us / 1e3)),
+    ("CPU us", Outcome::cpu_us),
+    ("WAF", Outcome::amplification),
+    ("slowest window MB/s", |o| Some(o.steadiness()?.0)),
+    ("middle window MB/s", |o| Some(o.steadiness()?.1)),
+];
+
+/// Where the written blocks come from: a counter for each of another one, or of the pages that were written.
+const PARTS: [(&str, &str, &str); 7] = [
+    ("data", "data", "page"),
+    ("nodes", "node", "page"),
+    ("meta", "meta", "page"),
+    ("moved", "moved", "page"),
+    ("moved/victim", "moved", "victims"),
+    ("pages/victim", "page", "victims"),
+    ("pages/checkpoint", "page", "checkpoints"),
+];
+
+/// How many of one counter there were for each of another.
+fn per(outcome: &Outcome, name: &str, of: &str) -> Option<f64> {
+    let count = |name: &str| if name == "page" { Some(outcome.writes) } else { outcome.counters.get(name).copied() };
+    let of = count(of)?;
+    (of > 0).then_some(count(name)? as f64 / of as f64)
+}
+
 impl Medium {
-    fn all<'a>(&'a self, way: &'a str, who: Who) -> impl Iterator<Item = &'a Outcome> {
-        self.repetitions.iter().filter_map(move |r| r.get(way)?.get(&who))
-    }
-
-    fn middle(&self, way: &str, who: Who, what: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
-        median(self.all(way, who).filter_map(what).collect())
-    }
-
-    fn ratio(&self, way: &str, of: Who, to: Who, what: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
-        let ratios = self.repetitions.iter().filter_map(|r| {
-            let outcomes = r.get(way)?;
-            Some(what(outcomes.get(&of)?)? / what(outcomes.get(&to)?)?)
-        });
-        median(ratios.collect())
-    }
-
-    fn peers(&self) -> Vec<Who> {
-        self.file_bytes.keys().copied().collect()
+    fn rate(&self, way: &'static str, pair: (Who, Who)) -> Option<f64> {
+        self.repetitions.ratio(&way, pair, |outcome| Some(outcome.rate()))
     }
 
     /// A table for a way of writing.
-    fn table(&self, way: &str) -> String {
-        let mut out = format!(
-            "| {way:<21} | writes/s | p50 us | p99 us | p99.9 us | max ms | CPU us | WAF  | slowest window MB/s | middle window MB/s |\n\
-             |:----------------------|---------:|-------:|-------:|---------:|-------:|-------:|-----:|--------------------:|-------------------:|\n"
-        );
-        for who in self.peers() {
-            let cell =
-                |what: &dyn Fn(&Outcome) -> Option<f64>| self.middle(way, who, what).map_or_else(String::new, short);
-            let _ = writeln!(
-                out,
-                "| {:<21} | {:>8} | {:>6} | {:>6} | {:>8} | {:>6} | {:>6} | {:>4} | {:>19} | {:>18} |",
-                who.name(),
-                cell(&|o| Some(o.rate())),
-                cell(&|o| Some(o.p50_us)),
-                cell(&|o| Some(o.p99_us)),
-                cell(&|o| Some(o.p999_us)),
-                cell(&|o| Some(o.longest_us / 1e3)),
-                cell(&Outcome::cpu_us),
-                cell(&Outcome::amplification),
-                cell(&|o| Some(o.steadiness()?.0)),
-                cell(&|o| Some(o.steadiness()?.1)),
-            );
-        }
-        out
+    fn table(&self, way: &'static str) -> String {
+        let line = |who| COLUMNS.map(|(_, what)| self.repetitions.middle(&way, who, what)).to_vec();
+        let lines = self.file_bytes.keys().map(|who| ([who.name()], line(*who)));
+        markdown([way], &COLUMNS.map(|(name, _)| name), lines)
     }
 
     /// Where the written blocks come from, for each page written by the application.
-    fn explained(&self, ways: &[String]) -> String {
-        let mut out = "Blocks for each page written: file data (moved ones in it), nodes, other metadata; pages written for each victim and for each checkpoint\n\n\
-            |                       | way                | data | nodes | meta | moved | moved/victim | pages/victim | pages/checkpoint |\n\
-            |:----------------------|:-------------------|-----:|------:|-----:|------:|-------------:|-------------:|-----------------:|\n"
-            .to_owned();
-        for who in self.peers() {
-            for way in ways {
-                let per = |name: &'static str, of: &'static str| {
-                    let value = self.middle(way, who, |o| {
-                        let count = |name: &str| match name {
-                            "page" => Some(o.writes),
-                            name => o.counters.get(name).copied(),
-                        };
-                        let of = count(of)?;
-                        (of > 0).then_some(count(name)? as f64 / of as f64)
-                    });
-                    value.map_or_else(String::new, short)
-                };
-                let _ = writeln!(
-                    out,
-                    "| {:<21} | {way:<18} | {:>4} | {:>5} | {:>4} | {:>5} | {:>12} | {:>12} | {:>16} |",
-                    who.name(),
-                    per("data", "page"),
-                    per("node", "page"),
-                    per("meta", "page"),
-                    per("moved", "page"),
-                    per("moved", "victims"),
-                    per("page", "victims"),
-                    per("page", "checkpoints"),
-                );
-            }
-        }
-        out
+    fn explained(&self, ways: &[&'static str]) -> String {
+        let title = "Blocks for each page written: file data (moved ones in it), nodes, other metadata; pages written for \
+                     each victim and for each checkpoint\n\n";
+        let line = |who, way: &'static str| {
+            PARTS.map(|(_, name, of)| self.repetitions.middle(&way, who, |o| per(o, name, of))).to_vec()
+        };
+        let both = self.file_bytes.keys().flat_map(|who| ways.iter().map(move |way| (*who, *way)));
+        let lines = both.map(|(who, way)| ([who.name(), way.to_owned()], line(who, way)));
+        title.to_owned() + &markdown(["", "way"], &PARTS.map(|(name, ..)| name), lines)
+    }
+
+    /// Ratios, a column for each way of writing.
+    fn ratios(&self, ways: &[&'static str]) -> String {
+        let pairs: Vec<(Who, Who)> = GOALS.iter().map(|goal| (goal.ours, goal.theirs)).chain(SHOWN).collect();
+        let line = |pair| ways.iter().map(|way| self.rate(way, pair)).collect();
+        let lines = self.repetitions.measured(&pairs).into_iter().map(|pair| ([name_of_pair(pair)], line(pair)));
+        RATIOS.to_owned() + &markdown([""], ways, lines)
     }
 }
 
-impl GcReport {
+impl GcFindings {
     /// A picture of the bandwidth over time: the first way on the first medium, in the first repetition.
     pub(crate) fn picture(&self) -> String {
-        let way = self.ways.first().map_or("", String::as_str);
-        let outcomes = self.media.first().and_then(|medium| medium.repetitions.first()?.get(way));
+        let way = self.ways.first().copied().unwrap_or_default();
+        let rows = self.media.first().and_then(|medium| medium.repetitions.0.first());
+        let outcomes = rows.into_iter().flatten().filter(|(row, _)| *row == way).flat_map(|(_, outcomes)| outcomes);
         let curve = |(who, outcome): (&Who, &Outcome)| {
             let waf = outcome.amplification().map(|waf| format!(", WAF {waf:.2}"));
             Curve { name: format!("{}{}", who.meaning(), waf.unwrap_or_default()), points: outcome.course() }
         };
-        let curves: Vec<Curve> = outcomes.into_iter().flatten().map(curve).collect();
+        let curves: Vec<Curve> = outcomes.map(curve).collect();
         let title = format!("Random 4 KiB overwrites of a volume 93 % full: {way}");
         picture(&title, "seconds", "MB/s", &curves)
     }
 
-    /// The whole report as text.
-    pub(crate) fn text(&self) -> String {
-        let mut out = format!("{}\n{}\nguest: {}\n", self.machine.line(), self.command, self.guest);
+    pub(crate) fn judge(&self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        for medium in &self.media {
+            let mut goal = |way: &str, what: String, figure: Option<f64>, bound: Bound| {
+                verdicts.goal(&format!("{:<7} {way:<19} {what:<45}", medium.name), figure, bound);
+            };
+            for Goal { ours, theirs, least, ways } in &GOALS {
+                for way in self.ways.iter().filter(|way| ways.is_none_or(|ways| ways.contains(way))) {
+                    let pair = (*ours, *theirs);
+                    goal(way, name_of_pair(pair), medium.rate(way, pair), Bound::AtLeast(*least));
+                }
+            }
+            for (who, way) in UNCOLLECTED.iter().flat_map(|who| self.ways.iter().map(move |way| (*who, way))) {
+                let blocks = medium.repetitions.middle(way, who, Outcome::amplification);
+                goal(way, format!("WAF of {}", who.name()), blocks, Bound::AtMost(MOST_BLOCKS));
+            }
+            for (pair, way) in AMPLIFICATION.iter().flat_map(|pair| self.ways.iter().map(move |way| (*pair, way))) {
+                let ratio = medium.repetitions.ratio(way, pair, Outcome::amplification);
+                goal(way, format!("WAF of {}", name_of_pair(pair)), ratio, Bound::AtMost(MOST_AMPLIFICATION));
+            }
+        }
+        verdicts
+    }
+}
+
+impl Findings for GcFindings {
+    fn text(&self) -> String {
+        let mut out = format!("{}\nguest: {}\n", self.command, self.guest);
         for medium in &self.media {
             let files: Vec<u64> = medium.file_bytes.values().map(|bytes| bytes >> 20).collect();
             let (least, most) = (files.iter().min().unwrap_or(&0), files.iter().max().unwrap_or(&0));
@@ -200,76 +202,14 @@ impl GcReport {
                 if least == most { String::new() } else { format!(" to {most}") },
                 self.age,
                 self.seconds,
-                medium.repetitions.len(),
+                medium.repetitions.repetitions(),
             );
-            for way in &self.ways {
-                out += &medium.table(way);
-                out += "\n";
-            }
-            out += &self.ratios(medium);
+            self.ways.iter().for_each(|way| out += &(medium.table(way) + "\n"));
+            out += medium.ratios(&self.ways).trim_start();
             out += "\n";
             out += &medium.explained(&self.ways);
         }
         out
-    }
-
-    fn ratios(&self, medium: &Medium) -> String {
-        let mut pairs: Vec<(Who, Who)> = GOALS.iter().map(|goal| (goal.ours, goal.theirs)).collect();
-        pairs.extend(SHOWN);
-        let peers = medium.peers();
-        let mut out = "Ratios of rates: median of the repetitions' ratios; above 1 the first is faster\n\n".to_owned();
-        let _ = write!(out, "| {:<45} |", "");
-        self.ways.iter().for_each(|way| {
-            let _ = write!(out, " {way:>18} |");
-        });
-        out += "\n|:----------------------------------------------|";
-        self.ways.iter().for_each(|_| out += "-------------------:|");
-        out += "\n";
-        for (of, to) in pairs.into_iter().filter(|(of, to)| peers.contains(of) && peers.contains(to)) {
-            let _ = write!(out, "| {:<45} |", format!("{} / {}", of.name(), to.name()));
-            for way in &self.ways {
-                let ratio = medium.ratio(way, of, to, |o| Some(o.rate()));
-                let _ = write!(out, " {:>18} |", ratio.map_or_else(String::new, short));
-            }
-            out += "\n";
-        }
-        out
-    }
-
-    /// A line for each goal, and how many are not met.
-    pub(crate) fn judge(&self) -> (String, usize) {
-        let mut lines = String::new();
-        let (mut met, mut missed) = (0, 0);
-        let mut line = |medium: &str, way: &str, what: String, ratio: f64, good: bool, bound: String| {
-            *(if good { &mut met } else { &mut missed }) += 1;
-            let verdict = if good { "met" } else { "not met" };
-            let _ = writeln!(lines, "{medium:<7} {way:<19} {what:<45} {:>6}  goal {bound}: {verdict}", short(ratio));
-        };
-        for medium in &self.media {
-            for Goal { ours, theirs, least, ways } in &GOALS {
-                for way in self.ways.iter().filter(|way| ways.is_none_or(|ways| ways.contains(&way.as_str()))) {
-                    let Some(ratio) = medium.ratio(way, *ours, *theirs, |o| Some(o.rate())) else { continue };
-                    let what = format!("{} / {}", ours.name(), theirs.name());
-                    line(&medium.name, way, what, ratio, ratio >= *least, format!("at least {least}"));
-                }
-            }
-            for who in UNCOLLECTED {
-                for way in &self.ways {
-                    let Some(blocks) = medium.middle(way, who, Outcome::amplification) else { continue };
-                    let (what, bound) = (format!("WAF of {}", who.name()), format!("at most {MOST_BLOCKS}"));
-                    line(&medium.name, way, what, blocks, blocks <= MOST_BLOCKS, bound);
-                }
-            }
-            for (ours, theirs) in AMPLIFICATION {
-                for way in &self.ways {
-                    let Some(ratio) = medium.ratio(way, ours, theirs, Outcome::amplification) else { continue };
-                    let what = format!("WAF of {} / {}", ours.name(), theirs.name());
-                    let good = ratio <= MOST_AMPLIFICATION;
-                    line(&medium.name, way, what, ratio, good, format!("at most {MOST_AMPLIFICATION}"));
-                }
-            }
-        }
-        (format!("\nGoals: {met} met, {missed} not met\n\n{lines}"), missed)
     }
 }
 
@@ -282,24 +222,23 @@ mod tests {
         Outcome { writes, seconds: 1.0, windows: vec![1, 2, 3], counters, ..Outcome::default() }
     }
 
-    fn report(ours: Outcome, theirs: Outcome) -> GcReport {
+    fn findings(ours: Outcome, theirs: Outcome) -> GcFindings {
         let peers = [Who::FuseScalelfs, Who::FuseF2fsLfs];
         let outcomes: BTreeMap<Who, Outcome> = peers.into_iter().zip([ours, theirs]).collect();
         let medium = Medium {
             name: "memory".to_owned(),
             file_bytes: peers.map(|who| (who, 5 << 20)).into(),
             aged: BTreeMap::new(),
-            repetitions: vec![GcRepetition::from([("direct".to_owned(), outcomes)])],
+            repetitions: Samples(vec![vec![("direct", outcomes)]]),
         };
-        GcReport {
-            machine: Machine::default(),
+        GcFindings {
             command: String::new(),
             volume_mib: 64,
             seconds: 1.0,
             age: 3.0,
             guest: String::new(),
             media: vec![medium],
-            ways: vec!["direct".to_owned()],
+            ways: vec!["direct"],
         }
     }
 
@@ -311,8 +250,9 @@ mod tests {
             (outcome(999, 4000), outcome(1000, 5000), 1),
             (outcome(999, 9000), outcome(1000, 5000), 2),
         ] {
-            let (text, count) = report(ours, theirs).judge();
-            assert_eq!(count, missed, "{text}");
+            let verdicts = findings(ours, theirs).judge();
+            let text = verdicts.to_string();
+            assert_eq!(verdicts.missed(), missed, "{text}");
             assert!(text.contains(&format!("{} met, {missed} not met", 2 - missed)), "{text}");
         }
     }
@@ -320,21 +260,22 @@ mod tests {
     #[test]
     fn a_volume_without_collection_is_judged_by_what_it_writes_and_by_scalelfs() {
         let judged = |rate: u64, written: u64| {
-            let mut report = report(outcome(1000, 5000), outcome(1000, 5000));
-            let outcomes = report.media[0].repetitions[0].get_mut("direct").unwrap();
+            let mut findings = findings(outcome(1000, 5000), outcome(1000, 5000));
+            let (_, outcomes) = &mut findings.media[0].repetitions.0[0][0];
             outcomes.insert(Who::FuseIplfs, outcome(rate, written));
-            report.judge()
+            findings.judge()
         };
         for (rate, written, missed) in [(1000, 1250, 0), (1000, 1251, 1), (999, 1200, 1), (990, 1300, 2)] {
-            let (text, count) = judged(rate, written);
-            assert_eq!(count, missed, "{text}");
+            let verdicts = judged(rate, written);
+            let text = verdicts.to_string();
+            assert_eq!(verdicts.missed(), missed, "{text}");
             assert!(text.contains("fuse-iplfs / fuse-scalelfs") && text.contains("WAF of fuse-iplfs "), "{text}");
         }
     }
 
     #[test]
     fn tables_show_what_was_measured_and_no_more() {
-        let text = report(outcome(4000, 20_000), outcome(2000, 10_000)).text();
+        let text = findings(outcome(4000, 20_000), outcome(2000, 10_000)).text();
         assert!(text.contains("fuse-scalelfs / fuse-f2fs-lfs") && text.contains(" 2.00 |"), "{text}");
         assert!(text.contains(" 4000 |") && text.contains(" 5.00 |"), "{text}");
         assert!(!text.contains("linux-lfs") && !text.contains("library"), "{text}");

@@ -15,18 +15,15 @@ mod row;
 mod victim;
 
 use crate::arguments;
-use crate::machine::Machine;
-use crate::measure::Stop;
-use crate::outcome::write_json;
+use crate::comparison::{self, Site};
 use anyhow::{Context, Result, bail, ensure};
 use attack::{KINDS, Kind};
 use clap::{Parser, ValueEnum};
-use report::{HostileReport, VictimRow};
+use report::{HostileFindings, VictimRow};
 use row::Ground;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// The name of the command.
@@ -96,21 +93,11 @@ impl Args {
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words).adjusted()?;
     let attackers = args.attackers()?;
-    ensure!(rustix::process::geteuid().is_root(), "mounts, and processes of other users, need root");
-    let stop = Stop::on_signals()?;
-    // Deleted with everything in it at the end of this function, however it ends; mounts inside it are gone before.
-    let scratch = arguments::scratch(&args.scratch)?;
-    arguments::let_others_through(scratch.path())?;
-    let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
-    std::fs::create_dir(&dir)?;
-    let mut machine = Machine::look();
-    if args.kind != VolumeKind::Iplfs {
-        crate::write_image(&image, args.size << 20, &stop)?;
-        // Who may read an image may lock it, and reads everything.
-        std::fs::set_permissions(&image, std::fs::Permissions::from_mode(0o600))?;
-    }
+    let image_bytes = if args.kind == VolumeKind::Iplfs { 0 } else { args.size << 20 };
+    let site = Site::make(&args.scratch, image_bytes)?;
+    arguments::let_others_through(site.scratch())?;
     let options = format!("allow_other,memory=low,{}", args.options).trim_end_matches(',').to_owned();
-    let ground = Ground { args: &args, image: &image, dir: &dir, options: &options, stop: &stop };
+    let ground = Ground { args: &args, site: &site, options: &options };
 
     let mut rows: Vec<VictimRow> = vec![ground.row("alone", None, 0)?];
     for processes in attackers.iter().map(|kind| kind.processes).collect::<BTreeSet<_>>() {
@@ -120,15 +107,12 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     for kind in attackers {
         rows.push(ground.row(kind.name, Some(kind), kind.processes)?);
     }
-    machine.finish();
     let memory_limit = report::memory_limit(&options).filter(|_| args.kind != VolumeKind::Ext4);
-    let report =
-        HostileReport { machine, options, kind: args.kind, seconds: args.seconds, size: args.size, memory_limit, rows };
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
-    let (verdicts, broken) = report.judge();
-    write!(std::io::stdout(), "{}{verdicts}", report.text())?;
+    let findings =
+        HostileFindings { options, kind: args.kind, seconds: args.seconds, size: args.size, memory_limit, rows };
+    comparison::tell(site.machine, &findings, args.json.as_deref())?;
+    let (verdicts, broken) = findings.judge();
+    write!(std::io::stdout(), "{verdicts}")?;
     ensure!(broken == 0, "{broken} bounds are broken");
     Ok(())
 }

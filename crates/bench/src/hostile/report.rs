@@ -5,7 +5,7 @@
 use super::VolumeKind;
 use super::attack::Tally;
 use super::victim::{ALL, OPERATIONS, Suffered, Waits};
-use crate::machine::Machine;
+use crate::comparison::Findings;
 use crate::report::{markdown, short};
 use serde::Serialize;
 use std::fmt::Write;
@@ -18,6 +18,10 @@ const LONG_US: f64 = 100_000.0;
 const ENOUGH: u64 = 1_000;
 /// What `memory=low` promises (docs/SERVICE.md), bytes.
 const LOW: u64 = 128 << 20;
+
+/// Figures of all operations together.
+const COLUMNS: [&str; 10] =
+    ["ops/s", "p50 us", "/ alone", "/ spin", "/ users", "p99.9 ms", "worst ms", "refused %", "attacks/s", "server MiB"];
 
 /// One measurement.
 #[derive(Debug, Serialize)]
@@ -49,8 +53,7 @@ impl VictimRow {
 
 /// Everything about one run.
 #[derive(Serialize)]
-pub(super) struct HostileReport {
-    pub(super) machine: Machine,
+pub(super) struct HostileFindings {
     /// All mount options.
     pub(super) options: String,
     pub(super) kind: VolumeKind,
@@ -79,35 +82,17 @@ pub(super) fn memory_limit(options: &str) -> Option<u64> {
     (last == Some("low") && !others).then_some(LOW)
 }
 
-impl HostileReport {
-    /// The row of this name that an attacker's row is compared with.
-    fn beside(&self, row: &VictimRow, name: fn(u64) -> String) -> Option<&VictimRow> {
-        let is_attacked = ![spinning, working].iter().any(|peer| row.name == peer(row.processes));
-        self.rows.iter().find(|other| is_attacked && other.name == name(row.processes))
-    }
-
-    /// The fair peer of an attacker's row.
-    fn peer(&self, row: &VictimRow) -> Option<&VictimRow> {
-        self.beside(row, spinning)
-    }
-
-    /// The report for people: tables in Markdown.
-    pub(super) fn text(&self) -> String {
-        let mut out = format!("{}\n", self.machine.line());
+impl Findings for HostileFindings {
+    /// Tables in Markdown.
+    fn text(&self) -> String {
         let kind = format!("{:?}", self.kind).to_lowercase();
-        let _ = writeln!(out, "{} MiB, {kind}, -o {}; {} s for each row\n", self.size, self.options, self.seconds);
-        let columns =
-            ["ops/s", "p50 us", "/ alone", "/ spin", "/ users", "p99.9 ms", "worst ms", "refused %", "attacks/s"];
-        let columns: Vec<String> = columns.iter().chain(&["server MiB"]).map(|name| (*name).to_owned()).collect();
+        let mut out = format!("{} MiB, {kind}, -o {}; {} s for each row\n\n", self.size, self.options, self.seconds);
         out += "All operations of the victim\n\n";
-        out += &markdown(&columns, self.rows.iter().map(|row| (row.name.clone(), self.figures(row))));
-        let names: Vec<String> = OPERATIONS.iter().map(|name| (*name).to_owned()).collect();
+        out += &markdown([""], &COLUMNS, self.rows.iter().map(|row| ([row.name.clone()], self.figures(row))));
         let mut table = |title: &str, figure: &dyn Fn(&VictimRow, &str) -> Option<f64>| {
-            let rows = self
-                .rows
-                .iter()
-                .map(|row| (row.name.clone(), OPERATIONS.iter().map(|operation| figure(row, operation)).collect()));
-            let _ = write!(out, "\n{title}\n\n{}", markdown(&names, rows));
+            let figures = |row| OPERATIONS.iter().map(|operation| figure(row, operation)).collect();
+            let rows = self.rows.iter().map(|row| ([row.name.clone()], figures(row)));
+            let _ = write!(out, "\n{title}\n\n{}", markdown([""], &OPERATIONS, rows));
         };
         table("Medians, us", &|row, operation| row.median(operation));
         table("Medians over those beside as many spinning processes", &|row, operation| {
@@ -123,6 +108,19 @@ impl HostileReport {
             }
         }
         out
+    }
+}
+
+impl HostileFindings {
+    /// The row of this name that an attacker's row is compared with.
+    fn beside(&self, row: &VictimRow, name: fn(u64) -> String) -> Option<&VictimRow> {
+        let is_attacked = ![spinning, working].iter().any(|peer| row.name == peer(row.processes));
+        self.rows.iter().find(|other| is_attacked && other.name == name(row.processes))
+    }
+
+    /// The fair peer of an attacker's row.
+    fn peer(&self, row: &VictimRow) -> Option<&VictimRow> {
+        self.beside(row, spinning)
     }
 
     fn figures(&self, row: &VictimRow) -> Vec<Option<f64>> {
@@ -191,12 +189,11 @@ mod tests {
         VictimRow { name: name.to_owned(), processes, victim, attacks, memory_before: Some(0), memory: Some(memory) }
     }
 
-    fn report(attacked: VictimRow) -> HostileReport {
+    fn report(attacked: VictimRow) -> HostileFindings {
         let alone = row("alone", 0, [10.0, 5.0], 100.0, 50 * MIB);
         // No bound is about the peer.
         let peer = row("users-4", 4, [100.0, 50.0], 900_000.0, 300 * MIB);
-        HostileReport {
-            machine: Machine::default(),
+        HostileFindings {
             options: "memory=low".to_owned(),
             kind: VolumeKind::F2fs,
             seconds: 10.0,

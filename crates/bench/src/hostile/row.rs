@@ -6,7 +6,8 @@ use super::report::VictimRow;
 use super::victim::{self, Suffered};
 use super::{Args, VolumeKind};
 use crate::bed::{Loop, MountPoint, make_steadyfs, tool};
-use crate::measure::Stop;
+use crate::comparison::Site;
+use crate::measure::peak_memory;
 use crate::serve::Server;
 use anyhow::{Context, Result};
 use rustix::mount::MountFlags;
@@ -34,7 +35,7 @@ impl Host {
     /// The most memory that a server has had so far, in bytes.
     fn peak_memory(&self) -> Result<Option<u64>> {
         match self {
-            Host::Server(server) => peak_memory(server.pid()).map(Some),
+            Host::Server(server) => Ok(Some(peak_memory(server.pid()).context("the server of the mount is gone")?)),
             Host::Kernel(_) => Ok(None),
         }
     }
@@ -54,37 +55,34 @@ impl Host {
 /// Where rows take place.
 pub(super) struct Ground<'a> {
     pub(super) args: &'a Args,
-    pub(super) image: &'a Path,
-    /// A directory to mount on.
-    pub(super) dir: &'a Path,
+    pub(super) site: &'a Site,
     /// All mount options.
     pub(super) options: &'a str,
-    pub(super) stop: &'a Stop,
 }
 
 impl Ground<'_> {
     /// Measures the victim beside `processes` processes of a kind.
     pub(super) fn row(&self, name: &str, kind: Option<&Kind>, processes: u64) -> Result<VictimRow> {
-        self.stop.check()?;
+        self.site.stop.check()?;
         eprintln!("{name}");
         self.make_volume()?;
         // Dropped, and so taken down, in this order from the bottom: attackers, victim, mount, server or loop device.
         let host = self.mount()?;
-        let mut point = MountPoint::mounted_at(self.dir);
+        let mut point = MountPoint::mounted_at(&self.site.dir);
         let (home, lair) = (self.home("victim", VICTIM)?, self.home("attacker", ATTACKER)?);
         let mut victim = Party::start(VICTIM, &home, &[victim::ROLE, &self.args.seconds.to_string()])?;
-        victim.ready(PREPARES, self.stop)?;
+        victim.ready(PREPARES, &self.site.stop)?;
         let mut attackers = self.attackers(kind, processes, &lair)?;
         let before = host.peak_memory()?;
         attackers.iter_mut().try_for_each(Party::go)?;
         victim.go()?;
         let within = Duration::from_secs_f64(self.args.seconds) + OVERDUE;
-        let victim: Suffered = victim.told(within, self.stop).with_context(|| name.to_owned())?;
+        let victim: Suffered = victim.told(within, &self.site.stop).with_context(|| name.to_owned())?;
         let memory = host.peak_memory()?;
         attackers.iter().for_each(Party::end);
         let mut attacks = Tally::default();
         for attacker in attackers {
-            attacks += attacker.told(ENDS, self.stop).with_context(|| name.to_owned())?;
+            attacks += attacker.told(ENDS, &self.site.stop).with_context(|| name.to_owned())?;
         }
         point.unmount()?;
         host.end()?;
@@ -93,27 +91,29 @@ impl Ground<'_> {
 
     fn make_volume(&self) -> Result<()> {
         match self.args.kind {
-            VolumeKind::F2fs => make_steadyfs(self.image),
+            VolumeKind::F2fs => make_steadyfs(&self.site.image),
             VolumeKind::Iplfs => {
-                if self.image.is_dir() {
-                    std::fs::remove_dir_all(self.image)?;
-                } else if self.image.exists() {
-                    std::fs::remove_file(self.image)?;
+                if self.site.image.is_dir() {
+                    std::fs::remove_dir_all(&self.site.image)?;
+                } else if self.site.image.exists() {
+                    std::fs::remove_file(&self.site.image)?;
                 }
-                crate::gc::make_infinite(self.image, self.args.size << 8)
+                crate::gc::make_infinite(&self.site.image, self.args.size << 8)
             }
-            VolumeKind::Ext4 => tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(self.image)),
+            VolumeKind::Ext4 => {
+                tool(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&self.site.image))
+            }
         }
     }
 
     fn mount(&self) -> Result<Host> {
         match self.args.kind {
             VolumeKind::F2fs | VolumeKind::Iplfs => {
-                Ok(Host::Server(Server::start(self.image, self.dir, self.options)?))
+                Ok(Host::Server(Server::start(&self.site.image, &self.site.dir, self.options)?))
             }
             VolumeKind::Ext4 => {
-                let device = Loop::attach(self.image)?;
-                rustix::mount::mount(device.device(), self.dir, "ext4", MountFlags::empty(), None)?;
+                let device = Loop::attach(&self.site.image)?;
+                rustix::mount::mount(device.device(), &self.site.dir, "ext4", MountFlags::empty(), None)?;
                 Ok(Host::Kernel(device))
             }
         }
@@ -126,24 +126,16 @@ impl Ground<'_> {
             let words = [kind.map_or("", |kind| kind.name), &number.to_string(), &self.args.amount.to_string()];
             attackers.push(Party::start(ATTACKER, lair, &words)?);
         }
-        attackers.iter_mut().try_for_each(|attacker| attacker.ready(PREPARES, self.stop))?;
+        attackers.iter_mut().try_for_each(|attacker| attacker.ready(PREPARES, &self.site.stop))?;
         Ok(attackers)
     }
 
     /// A directory that only this user may enter.
     fn home(&self, name: &str, uid: u32) -> Result<PathBuf> {
-        let home = self.dir.join(name);
+        let home = self.site.dir.join(name);
         std::fs::create_dir(&home)?;
         chown(&home, Some(uid), Some(uid))?;
         std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o700))?;
         Ok(home)
     }
-}
-
-/// The most memory that a process has had so far, in bytes.
-fn peak_memory(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("the server of the mount is gone")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: Option<u64> = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    Ok(kib.context("the kernel does not tell of memory")? << 10)
 }

@@ -10,17 +10,15 @@ mod patterns;
 mod report;
 
 use crate::arguments;
-use crate::bed::{Bed, Target};
-use crate::machine::Machine;
-use crate::measure::Stop;
-use crate::outcome::OutcomeOptions;
-use anyhow::{Context, Result, ensure};
+use crate::bed::Target;
+use crate::comparison::{Repeated, Site};
+use crate::report::Samples;
+use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use names::{Ends, Names, names_of};
 use patterns::{PATTERNS, Pattern};
-use report::{PatternReport, PatternTimings, Row, Timing};
+use report::{PatternFindings, Row, Timing};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -53,21 +51,6 @@ enum System {
 }
 
 impl System {
-    const ALL: [System; 8] = [
-        System::Ext4,
-        System::Xfs,
-        System::LibraryOff,
-        System::LibrarySingle,
-        System::LibraryDouble,
-        System::LibraryPercore,
-        System::MountOff,
-        System::MountSingle,
-    ];
-
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     fn is_library(self) -> bool {
         matches!(self.setup().0, Target::LibraryLoop)
     }
@@ -90,11 +73,8 @@ impl System {
 /// Compare the metadata journal with checkpoints, ext4 and XFS
 #[derive(Debug, Parser)]
 struct Args {
-    /// How often everything is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    reps: u64,
     /// Systems to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = System::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = System::value_variants().to_vec())]
     systems: Vec<System>,
     /// Patterns to run; all unless given
     #[arg(long, value_delimiter = ',')]
@@ -111,17 +91,11 @@ struct Args {
     /// Rounds of a client beside dirty inodes, which are dirtied again before each
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     dirty_rounds: u64,
-    /// A third of everything
-    #[arg(long)]
-    short: bool,
-    #[command(flatten)]
-    outcome: OutcomeOptions,
     /// MiB of the image: mkfs.xfs needs 384 for a journal of its usual size
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u64).range(384..))]
     size: u64,
-    /// Where the image is made; should be in memory
-    #[arg(long, default_value = "/dev/shm")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    repeated: Repeated,
 }
 
 impl Args {
@@ -144,7 +118,7 @@ impl Args {
     /// Rounds of a client.
     fn rounds(&self, row: &Row) -> u64 {
         let rounds = if row.dirty == 0 { self.rounds / row.clients.min(4) } else { self.dirty_rounds };
-        if self.short { rounds.div_ceil(3) } else { rounds.max(1) }
+        if self.repeated.short { rounds.div_ceil(3) } else { rounds.max(1) }
     }
 }
 
@@ -152,53 +126,35 @@ impl Args {
 pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
     let patterns = args.patterns()?;
-    ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
-    let stop = Stop::on_signals()?;
-    let scratch = arguments::scratch(&args.scratch)?;
-    let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
-    std::fs::create_dir(&dir)?;
-    let mut machine = Machine::look();
-    crate::write_image(&image, args.size << 20, &stop)?;
-
-    let mut repetitions: Vec<PatternTimings> = Vec::new();
-    let reps = if args.short { args.reps.min(3) } else { args.reps };
-    for number in 1..=reps {
-        let mut repetition = PatternTimings::new();
-        for pattern in &patterns {
-            for row in args.rows(pattern) {
-                let rounds = args.rounds(&row);
-                let mut samples = std::collections::BTreeMap::new();
-                for &system in &args.systems {
-                    eprintln!("repetition {number}: {row:?} on {}", system.name());
-                    let place = Place { system, image: &image, dir: &dir, stop: &stop };
-                    let sample = place.measure(pattern, &row, rounds);
-                    samples.insert(system, sample.with_context(|| format!("{row:?} on {}", system.name()))?);
-                }
-                repetition.push((row, samples));
-            }
-        }
-        repetitions.push(repetition);
-    }
-    machine.finish();
-    let report = PatternReport { machine, repetitions };
-    args.outcome.tell(&report, &report.text(), || report.judge())
+    let site = Site::make(&args.repeated.scratch, args.size << 20)?;
+    let rows: Vec<(&Pattern, Row)> =
+        patterns.iter().flat_map(|pattern| args.rows(pattern).into_iter().map(|row| (*pattern, row))).collect();
+    let repetitions = Samples::by_turns(
+        args.repeated.repetitions(),
+        &rows,
+        |_| args.systems.clone(),
+        |(_, row)| row.name(),
+        |_, (pattern, row), system| {
+            let sample = Place { system, site: &site }.measure(pattern, row, args.rounds(row))?;
+            Ok(vec![(row.clone(), sample)])
+        },
+    )?;
+    args.repeated.outcome.tell(site.machine, &PatternFindings { repetitions }, PatternFindings::judge)
 }
 
 /// Where something is measured.
 struct Place<'a> {
     system: System,
-    image: &'a Path,
-    dir: &'a Path,
-    stop: &'a Stop,
+    site: &'a Site,
 }
 
 impl Place<'_> {
     /// Measures one row on a fresh file system.
     fn measure(&self, pattern: &Pattern, row: &Row, rounds: u64) -> Result<Timing> {
         let (target, options) = self.system.setup();
-        let bed = Bed::make(target, self.image, self.dir, &format!("cache=1G,node_cache=512M,{options}"))?;
+        let bed = self.site.bed(target, &format!("cache=1G,node_cache=512M,{options}"))?;
         let mounted = bed.mount()?;
-        let names = names_of(&mounted, self.dir);
+        let names = names_of(&mounted, &self.site.dir);
         let sample = self.run(&*names, pattern, row, rounds)?;
         drop(names);
         mounted.unmount()?;
@@ -219,7 +175,7 @@ impl Place<'_> {
         // Beside dirty inodes a round a time, which all clients begin together.
         let (turns, each) = if row.dirty == 0 { (1, rounds) } else { (rounds, 1) };
         for turn in 0..turns {
-            self.stop.check()?;
+            self.site.stop.check()?;
             others.dirty(names, turn)?;
             let before = names.costs();
             let first = 1 + turn * each;

@@ -1,12 +1,10 @@
-//! From samples to figures: rates, ratios within repetitions, and which of the bounds hold.
+//! The rates of patterns for people, and the bounds.
 
 use super::System;
 use super::System::{Ext4, LibraryOff, LibraryPercore, LibrarySingle, MountOff, MountSingle, Xfs};
-use crate::machine::Machine;
-use crate::report::{markdown, median, short};
+use crate::comparison::Findings;
+use crate::report::{Bound, Samples, Verdicts, markdown, name_of, name_of_pair};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -35,15 +33,12 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let beside = if self.dirty == 0 { String::new() } else { format!(", {} dirty", self.dirty) };
         let clients = if self.clients == 1 { "client" } else { "clients" };
         format!("{}, {} {clients}{beside}", self.pattern, self.clients)
     }
 }
-
-/// The samples of one repetition.
-pub(super) type PatternTimings = Vec<(Row, BTreeMap<System, Timing>)>;
 
 /// Which systems are compared.
 const RATIOS: [(System, System); 7] = [
@@ -66,104 +61,75 @@ const BOUNDS: [(&str, bool, System, System, f64); 4] = [
 
 /// Everything about one run.
 #[derive(Serialize)]
-pub(super) struct PatternReport {
-    pub(super) machine: Machine,
-    pub(super) repetitions: Vec<PatternTimings>,
+pub(super) struct PatternFindings {
+    pub(super) repetitions: Samples<Row, System, Timing>,
 }
 
-impl PatternReport {
-    fn rows(&self) -> Vec<&Row> {
-        self.repetitions.first().into_iter().flatten().map(|(row, _)| row).collect()
+impl PatternFindings {
+    fn rows(&self) -> Vec<(Row, String)> {
+        self.repetitions.0.first().into_iter().flatten().map(|(row, _)| (row.clone(), row.name())).collect()
     }
 
-    fn samples<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a BTreeMap<System, Timing>> {
-        self.repetitions.iter().flatten().filter(move |(other, _)| other == row).map(|(_, samples)| samples)
-    }
-
-    fn ratio(&self, row: &Row, of: System, to: System) -> Option<f64> {
-        let ratios = self.samples(row).filter_map(|all| Some(all.get(&of)?.rate() / all.get(&to)?.rate()));
-        median(ratios.collect())
-    }
-
-    fn systems(&self) -> Vec<System> {
-        let known = |system: &System| self.repetitions.iter().flatten().any(|(_, all)| all.contains_key(system));
-        System::ALL.into_iter().filter(known).collect()
-    }
-
-    /// The report for people: three tables in Markdown.
-    pub(super) fn text(&self) -> String {
-        let systems = self.systems();
-        let mut out = format!("{}\n{} repetitions\n\n", self.machine.line(), self.repetitions.len());
-        let names: Vec<String> = systems.iter().map(|s| s.name()).collect();
-        out += "Rounds a second, all clients together; medians\n\n";
-        out += &self.table(&names, |row| {
-            let rate = |s| median(self.samples(row).filter_map(|all| Some(all.get(s)?.rate())).collect());
-            systems.iter().map(rate).collect()
-        });
-        let ratios: Vec<_> = RATIOS.iter().filter(|(of, to)| systems.contains(of) && systems.contains(to)).collect();
-        let names: Vec<String> = ratios.iter().map(|(of, to)| format!("{} / {}", of.name(), to.name())).collect();
-        out += "\nRatios of rates: median of the repetitions' ratios; above 1 the first is faster\n\n";
-        out += &self.table(&names, |row| ratios.iter().map(|(of, to)| self.ratio(row, *of, *to)).collect());
-        let ours: Vec<System> = systems.into_iter().filter(|system| system.is_library()).collect();
-        let names: Vec<String> =
-            ours.iter().flat_map(|s| [s.name(), "flushes".to_owned(), "durable".to_owned()]).collect();
-        out += "\nCheckpoints that fsyncs made, flushes, and requests durable without one, for each round; medians\n\n";
-        out += &self.table(&names, |row| {
-            let each = |s: &System, what: fn(&Timing) -> Option<u64>| {
-                let per_round = |sample: &Timing| Some(what(sample)? as f64 / sample.rounds as f64);
-                median(self.samples(row).filter_map(|all| per_round(all.get(s)?)).collect())
-            };
-            let three = |s| [each(s, |t| t.checkpoints), each(s, |t| t.flushes), each(s, |t| t.through)];
-            ours.iter().flat_map(three).collect()
-        });
-        out
-    }
-
-    fn table(&self, columns: &[String], figures: impl Fn(&Row) -> Vec<Option<f64>>) -> String {
-        markdown(columns, self.rows().into_iter().map(|row| (row.name(), figures(row))))
-    }
-
-    /// A line for each bound and each row that it is about, and how many do not hold.
-    pub(super) fn judge(&self) -> (String, usize) {
-        let (mut out, mut missed) = ("\n".to_owned(), 0);
+    pub(super) fn judge(&self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
         for (pattern, dirty, of, to, least) in BOUNDS {
             // One client where nothing is dirty, and all of them where something is.
-            let about = |row: &&Row| row.pattern == pattern && (row.dirty > 0) == dirty && (row.clients > 1) == dirty;
-            for row in self.rows().into_iter().filter(about) {
-                let Some(ratio) = self.ratio(row, of, to) else { continue };
-                let verdict = if ratio >= least { "met" } else { "not met" };
-                missed += usize::from(ratio < least);
-                let _ = writeln!(
-                    out,
-                    "{}: {} / {} {}, bound {least}: {verdict}",
-                    row.name(),
-                    of.name(),
-                    to.name(),
-                    short(ratio)
-                );
+            let about = |row: &Row| row.pattern == pattern && (row.dirty > 0) == dirty && (row.clients > 1) == dirty;
+            for (row, name) in self.rows().into_iter().filter(|(row, _)| about(row)) {
+                let ratio = self.repetitions.ratio(&row, (of, to), |timing| Some(timing.rate()));
+                verdicts.goal(&format!("{name}: {}", name_of_pair((of, to))), ratio, Bound::AtLeast(least));
             }
         }
-        (out, missed)
+        verdicts
+    }
+}
+
+impl Findings for PatternFindings {
+    /// Three tables in Markdown.
+    fn text(&self) -> String {
+        let rows = self.rows();
+        let mut out = format!("{} repetitions\n\n", self.repetitions.repetitions());
+        out += "Rounds a second, all clients together; medians\n\n";
+        out += &self.repetitions.medians(&rows, |_, timing| Some(timing.rate()));
+        out += &self.repetitions.ratios(&rows, &RATIOS, |_, timing| timing.rate());
+        let ours: Vec<System> = self.repetitions.systems().into_iter().filter(|system| system.is_library()).collect();
+        let names: Vec<String> =
+            ours.iter().flat_map(|s| [name_of(*s), "flushes".to_owned(), "durable".to_owned()]).collect();
+        out += "\nCheckpoints that fsyncs made, flushes, and requests durable without one, for each round; medians\n\n";
+        let counts: [fn(&Timing) -> Option<u64>; 3] = [|t| t.checkpoints, |t| t.flushes, |t| t.through];
+        let lines = rows.iter().map(|(row, name)| {
+            let each = |system: &System, count: fn(&Timing) -> Option<u64>| {
+                self.repetitions.middle(row, *system, |timing| Some(count(timing)? as f64 / timing.rounds as f64))
+            };
+            let three = |system| counts.map(|count| each(system, count));
+            ([name.clone()], ours.iter().flat_map(three).collect())
+        });
+        out + &markdown([""], &names, lines)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_bound_holds_for_the_clients_that_it_is_about() {
         let sample = |seconds| Timing { rounds: 100, seconds, checkpoints: None, flushes: None, through: None };
         let row = |clients, dirty| Row { pattern: "safe-save", clients, dirty };
         let all = |fast| BTreeMap::from([(LibrarySingle, sample(fast)), (LibraryOff, sample(1.0))]);
-        let report = |idle, loaded| PatternReport {
-            machine: Machine::default(),
-            repetitions: vec![vec![(row(1, 0), all(idle)), (row(16, 0), all(9.0)), (row(16, 20_000), all(loaded))]],
+        let findings = |idle, loaded| PatternFindings {
+            repetitions: Samples(vec![vec![
+                (row(1, 0), all(idle)),
+                (row(16, 0), all(9.0)),
+                (row(16, 20_000), all(loaded)),
+            ]]),
         };
-        let (text, missed) = report(0.5, 0.03).judge();
-        assert_eq!((missed, text.matches(": met").count()), (0, 2), "{text}");
-        let (text, missed) = report(0.51, 0.04).judge();
-        assert_eq!((missed, text.matches("not met").count()), (2, 2), "{text}");
-        assert!(report(0.5, 0.1).text().contains("| safe-save, 16 clients, 20000 dirty"));
+        for (idle, loaded, met, missed) in [(0.5, 0.03, 2, 0), (0.51, 0.04, 0, 2)] {
+            let verdicts = findings(idle, loaded).judge();
+            let text = verdicts.to_string();
+            assert_eq!((text.matches(": met").count(), verdicts.missed()), (met, missed), "{text}");
+        }
+        assert!(findings(0.5, 0.1).text().contains("| safe-save, 16 clients, 20000 dirty"));
     }
 }

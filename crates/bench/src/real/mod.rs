@@ -10,16 +10,15 @@ mod servers;
 mod source;
 
 use crate::arguments;
-use crate::bed::{Bed, Target};
-use crate::machine::Machine;
-use crate::measure::Stop;
-use crate::outcome::OutcomeOptions;
+use crate::bed::Target;
+use crate::comparison::{Repeated, Site};
+use crate::report::Samples;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use programs::{PROGRAMS, Program};
-use report::RealReport;
+use report::RealFindings;
 use source::Source;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,9 +31,6 @@ const DEFAULT_TARGETS: [Target; 4] = [Target::Ext4, Target::Xfs, Target::Memfuse
 /// Compare programs that people run on SteadyFS, ext4 and XFS
 #[derive(Debug, Parser)]
 struct Args {
-    /// How often everything is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    reps: u64,
     /// File systems to measure
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = DEFAULT_TARGETS)]
     targets: Vec<Target>,
@@ -50,20 +46,14 @@ struct Args {
     /// Seconds that a database server is asked for
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// A quarter of everything, and at most 3 repetitions
-    #[arg(long)]
-    short: bool,
     /// Mount options of SteadyFS
     #[arg(short = 'o', long, default_value = "")]
     options: String,
-    #[command(flatten)]
-    outcome: OutcomeOptions,
     /// MiB of the image
     #[arg(long, default_value_t = 3072, value_parser = clap::value_parser!(u64).range(512..))]
     size: u64,
-    /// Where the image and the source are made; should be in memory
-    #[arg(long, default_value = "/dev/shm")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    repeated: Repeated,
 }
 
 /// How much there is to do.
@@ -100,45 +90,35 @@ pub(crate) fn compare(words: &[String]) -> Result<()> {
     let args = Args::parse_from(words);
     args.targets()?;
     let mut programs = args.programs()?;
-    ensure!(rustix::process::geteuid().is_root(), "mounts and loop devices need root");
     let missing = leave_out_missing(&mut programs, &args.programs)?;
-    let part = if args.short { 4 } else { 1 };
+    let part = if args.repeated.short { 4 } else { 1 };
     let amounts = Amounts { transactions: (args.transactions / part).max(1), seconds: (args.seconds / part).max(1) };
-    let stop = Stop::on_signals()?;
-    let scratch = arguments::scratch(&args.scratch)?;
-    let (image, dir) = (scratch.path().join("image"), scratch.path().join("mount"));
-    std::fs::create_dir(&dir)?;
-    let mut machine = Machine::look();
-    crate::write_image(&image, args.size << 20, &stop)?;
+    let site = Site::make(&args.repeated.scratch, args.size << 20)?;
     let files = usize::try_from(args.files / part)?.max(1);
-    let source = Source::make(scratch.path(), files, programs.iter().any(|program| program.clones))?;
+    let source = Source::make(site.scratch(), files, programs.iter().any(|program| program.clones))?;
     // A server that gives up its rights has to come as far as its directory.
-    arguments::let_others_through(scratch.path())?;
+    arguments::let_others_through(site.scratch())?;
 
     let options = format!("allow_other,{}", args.options);
-    let mut repetitions = Vec::new();
-    for number in 1..=if args.short { args.reps.min(3) } else { args.reps } {
-        let mut repetition = BTreeMap::<_, BTreeMap<_, _>>::new();
-        for program in &programs {
-            for &target in args.targets.iter().filter(|target| program.on_peers || !target.is_peer()) {
-                stop.check()?;
-                eprintln!("repetition {number}: {} on {}", program.name, target.name());
-                let what = || format!("{} on {}", program.name, target.name());
-                let bed = Bed::make(target, &image, &dir, &options)?;
-                let mounted = bed.mount()?;
-                let home = dir.join("home");
-                std::fs::create_dir(&home)?;
-                let place = Place { home: &home, beside: scratch.path(), source: &source, amounts: &amounts };
-                let rate = (program.run)(&place).with_context(what)?;
-                mounted.unmount().with_context(what)?;
-                repetition.entry(program.name).or_default().insert(target, rate);
-            }
-        }
-        repetitions.push(repetition);
-    }
-    machine.finish();
-    let report = RealReport { machine, files: files as u64, missing, repetitions };
-    args.outcome.tell(&report, &report.text(), || report.judge())
+    let repetitions = Samples::by_turns(
+        args.repeated.repetitions(),
+        &programs,
+        |program| args.targets.iter().copied().filter(|target| program.on_peers || !target.is_peer()).collect(),
+        |program| program.name.to_owned(),
+        |_, program, target| {
+            site.stop.check()?;
+            let bed = site.bed(target, &options)?;
+            let mounted = bed.mount()?;
+            let home = site.dir.join("home");
+            std::fs::create_dir(&home)?;
+            let place = Place { home: &home, beside: site.scratch(), source: &source, amounts: &amounts };
+            let rate = (program.run)(&place)?;
+            mounted.unmount()?;
+            Ok(vec![(program.name, rate)])
+        },
+    )?;
+    let findings = RealFindings { files: files as u64, missing, repetitions };
+    args.repeated.outcome.tell(site.machine, &findings, RealFindings::judge)
 }
 
 /// Leaves out programs that are not installed, and gives the names of their packages.

@@ -1,11 +1,11 @@
-//! From rates to a report: medians, ratios within repetitions, and the goals.
+//! The rates of programs for people, and the goals.
 
 use super::programs::PROGRAMS;
 use crate::bed::Target;
-use crate::machine::Machine;
-use crate::report::{markdown, median, short};
+use crate::comparison::Findings;
+use crate::report::{Bound, Samples, Verdicts, by_name, name_of_pair};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Which ratios are shown.
@@ -23,99 +23,68 @@ const OF_THE_LIMIT: f64 = 0.7;
 
 /// Everything about one run.
 #[derive(Serialize)]
-pub(super) struct RealReport {
-    pub(super) machine: Machine,
+pub(super) struct RealFindings {
     /// Files of the tree.
     pub(super) files: u64,
     /// Packages that are not installed.
     pub(super) missing: BTreeSet<&'static str>,
-    /// Rates a second, by program and file system, of each repetition.
-    pub(super) repetitions: Vec<BTreeMap<&'static str, BTreeMap<Target, f64>>>,
+    /// Rates a second, by program and file system.
+    #[serde(serialize_with = "by_name")]
+    pub(super) repetitions: Samples<&'static str, Target, f64>,
 }
 
-impl RealReport {
-    fn ratio(&self, program: &str, of: Target, to: Target) -> Option<f64> {
-        let within = |all: &BTreeMap<&str, BTreeMap<Target, f64>>| {
-            let rates = all.get(program)?;
-            Some(rates.get(&of)? / rates.get(&to)?)
-        };
-        median(self.repetitions.iter().filter_map(within).collect())
-    }
-
-    fn rate(&self, program: &str, target: Target) -> Option<f64> {
-        median(self.repetitions.iter().filter_map(|all| all.get(program)?.get(&target).copied()).collect())
-    }
-
-    /// The report for people: two tables in Markdown.
-    pub(super) fn text(&self) -> String {
-        let targets: BTreeSet<Target> =
-            self.repetitions.iter().flat_map(|all| all.values()).flat_map(|rates| rates.keys().copied()).collect();
-        let mut out = format!("{}\n", self.machine.line());
-        let _ = writeln!(out, "{} repetitions; a tree of {} files", self.repetitions.len(), self.files);
+impl Findings for RealFindings {
+    /// Two tables in Markdown.
+    fn text(&self) -> String {
+        let mut out = format!("{} repetitions; a tree of {} files\n", self.repetitions.repetitions(), self.files);
         if !self.missing.is_empty() {
             let packages = self.missing.iter().copied().collect::<Vec<_>>().join(" ");
             let _ = writeln!(out, "left out, for they are not installed: apt install {packages}");
         }
-        let names: Vec<String> = targets.iter().map(|target| target.name()).collect();
+        let rows = PROGRAMS.map(|program| (program.name, format!("{}: {}", program.name, program.unit)));
         out += "\nRates a second; medians\n\n";
-        out += &markdown(
-            &names,
-            PROGRAMS.iter().map(|program| {
-                let name = format!("{}: {}", program.name, program.unit);
-                (name, targets.iter().map(|target| self.rate(program.name, *target)).collect())
-            }),
-        );
-        let shown: Vec<_> = RATIOS.iter().filter(|(of, to)| targets.contains(of) && targets.contains(to)).collect();
-        let names: Vec<String> = shown.iter().map(|(of, to)| format!("{} / {}", of.name(), to.name())).collect();
-        out += "\nRatios of rates: median of the repetitions' ratios; above 1 the first is faster\n\n";
-        out += &markdown(
-            &names,
-            PROGRAMS.iter().map(|program| {
-                let ratios = shown.iter().map(|(of, to)| self.ratio(program.name, *of, *to)).collect();
-                (program.name.to_owned(), ratios)
-            }),
-        );
-        out
+        out += &self.repetitions.medians(&rows, |_, rate| Some(*rate));
+        let rows = rows.map(|(name, _)| (name, name.to_owned()));
+        out + &self.repetitions.ratios(&rows, &RATIOS, |_, rate| *rate)
     }
+}
 
-    /// A line for each goal, and how many are not met.
-    pub(super) fn judge(&self) -> (String, usize) {
-        let (mut out, mut missed) = ("\n".to_owned(), 0);
+impl RealFindings {
+    pub(super) fn judge(&self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
         for program in &PROGRAMS {
-            let goals = [(Target::Ext4, program.goal), (Target::MemfuseAcl, Some(OF_THE_LIMIT))];
-            for (to, goal) in goals {
-                let (Some(goal), Some(ratio)) = (goal, self.ratio(program.name, Target::FuseLoop, to)) else {
-                    continue;
-                };
-                let verdict = if ratio >= goal { "met" } else { "not met" };
-                missed += usize::from(ratio < goal);
-                let pair = format!("{} / {}", Target::FuseLoop.name(), to.name());
-                let _ = writeln!(out, "{:<17} {pair:<23} {:>6}  goal {goal}: {verdict}", program.name, short(ratio));
+            for (to, goal) in [(Target::Ext4, program.goal), (Target::MemfuseAcl, Some(OF_THE_LIMIT))] {
+                let pair = (Target::FuseLoop, to);
+                let Some(goal) = goal else { continue };
+                let ratio = self.repetitions.ratio(&program.name, pair, |rate| Some(*rate));
+                let what = format!("{:<17} {:<23}", program.name, name_of_pair(pair));
+                verdicts.goal(&what, ratio, Bound::AtLeast(goal));
             }
         }
-        (out, missed)
+        verdicts
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_program_is_judged_beside_ext4_and_beside_the_limit() {
         let rates =
             |ours| BTreeMap::from([(Target::Ext4, 100.0), (Target::MemfuseAcl, 80.0), (Target::FuseLoop, ours)]);
-        let report = |ours| RealReport {
-            machine: Machine::default(),
+        let findings = |ours| RealFindings {
             files: 1,
             missing: BTreeSet::from(["rsync"]),
-            repetitions: vec![BTreeMap::from([("untar", rates(ours)), ("rm-rf", rates(56.0))])],
+            repetitions: Samples(vec![vec![("untar", rates(ours)), ("rm-rf", rates(56.0))]]),
         };
-        let (text, missed) = report(56.0).judge();
-        assert_eq!((missed, text.matches(": met").count()), (0, 3), "{text}");
-        let (text, missed) = report(49.0).judge();
-        assert_eq!((missed, text.matches(": met").count()), (2, 1), "{text}");
-        let text = report(56.0).text();
+        for (ours, met, missed) in [(56.0, 3, 0), (49.0, 1, 2)] {
+            let verdicts = findings(ours).judge();
+            let text = verdicts.to_string();
+            assert_eq!((text.matches(": met").count(), verdicts.missed()), (met, missed), "{text}");
+        }
+        let text = findings(56.0).text();
         assert!(text.contains("apt install rsync") && text.contains("| untar: entries"), "{text}");
         assert!(text.contains("0.56") && !text.contains("git-clone"), "{text}");
     }
