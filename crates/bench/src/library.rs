@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, SetAttr, SetTime};
-use steadyfs_device::{FileDevice, OpenOptions};
+use steadyfs_device::OpenOptions;
 
 /// A volume mounted in this process.
 pub(crate) struct LibraryTree {
@@ -23,10 +23,9 @@ const FILE: u32 = 0o100_644;
 const DIR: u32 = 0o040_755;
 
 impl LibraryTree {
-    /// Mounts the volume on an image file or block device.
+    /// Mounts the volume on an image file, on a block device or in a directory of chunks.
     pub(crate) fn mount(device: &Path, options: &str) -> Result<Self> {
-        let dev = FileDevice::open(device, OpenOptions::default())?;
-        let fs = Fs::mount(Arc::new(dev), MountOptions::parse(options)?)?;
+        let fs = Fs::mount(crate::bed::open(device, OpenOptions::default())?, MountOptions::parse(options)?)?;
         let root = fs.root()?;
         Ok(LibraryTree { fs, dirs: RefCell::new(HashMap::from([(String::new(), root)])) })
     }

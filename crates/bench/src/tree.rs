@@ -45,7 +45,7 @@ pub(crate) trait Tree {
 }
 
 /// An open file. Buffers for direct I/O come from `data::Buffer`.
-pub(crate) trait Handle {
+pub(crate) trait Handle: Sync {
     /// Reads the whole buffer; the file's end is an error.
     fn read_at(&self, off: u64, buf: &mut [u8]) -> Result<()>;
     /// Writes the whole buffer.

@@ -3,10 +3,10 @@
 //! A session is everything between a mount and its unmount: phases, one after the other, by the writer (`write`).
 //! Sessions of the real F2FS take place in user-mode Linux, where this very program does the same phases.
 
-use super::library::Library;
 use super::posix::{CountedBy, MountedPeer};
 use super::write::{self, Outcome, Phase};
 use crate::bed::{self, MountPoint};
+use crate::library::LibraryTree;
 use crate::measure::Stop;
 use crate::serve::Server;
 use anyhow::{Context, Result, bail, ensure};
@@ -145,7 +145,7 @@ pub(crate) fn session(who: Who, place: &Place<'_>, session: &Session) -> Result<
     let all = [options, place.options].iter().filter(|o| !o.is_empty()).copied().collect::<Vec<_>>().join(",");
     match by {
         By::Library => {
-            let library = Library::mount(place.image, &all)?;
+            let library = LibraryTree::mount(place.image, &all)?;
             let done = work(&library, session, place.stop)?;
             library.unmount()?;
             Ok(done)
@@ -153,7 +153,8 @@ pub(crate) fn session(who: Who, place: &Place<'_>, session: &Session) -> Result<
         By::Fuse => {
             let server = Server::start(place.image, place.dir, &all)?;
             let mut point = MountPoint::mounted_at(place.dir);
-            let done = work(&MountedPeer::new(place.dir, CountedBy::Mount(server.pid())), session, place.stop)?;
+            let counted = CountedBy::Mount(server.pid());
+            let done = work(&MountedPeer::new(place.dir, counted)?, session, place.stop)?;
             point.unmount()?;
             server.wait()?;
             Ok(done)
@@ -207,7 +208,7 @@ fn in_guest(place: &Place<'_>, options: &str, session: &Session) -> Result<Done>
 /// What the guest runs: the session on a mounted file system.
 pub(crate) fn guest(dir: &Path, session: &str) -> Result<()> {
     let session: Session = serde_json::from_str(session).context("what is to be done")?;
-    let done = work(&MountedPeer::new(dir, CountedBy::Kernel(DISK)), &session, &Stop::default())?;
+    let done = work(&MountedPeer::new(dir, CountedBy::Kernel(DISK))?, &session, &Stop::default())?;
     println!("{}", serde_json::to_string(&done)?);
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! A mounted file system as a peer, by system calls: our mount on the host, the real F2FS in the guest.
 
-use super::write::{Counters, FILE, Pages, Peer};
+use super::write::{Counters, Peer};
 use crate::measure::cpu_time;
+use crate::posix::PosixTree;
+use crate::tree::Tree;
 use anyhow::{Context, Result, ensure};
-use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::Value;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use steadyfs_fuse::STATS_ATTRIBUTE;
 
@@ -24,40 +23,26 @@ pub(crate) enum CountedBy {
 
 /// A directory where a file system is mounted.
 pub(crate) struct MountedPeer {
+    tree: PosixTree,
     dir: PathBuf,
     counted: CountedBy,
 }
 
 impl MountedPeer {
     /// The file system there.
-    pub(crate) fn new(dir: &Path, counted: CountedBy) -> Self {
-        MountedPeer { dir: dir.to_owned(), counted }
-    }
-
-    fn file(&self, flags: OFlags) -> Result<Box<dyn Pages + '_>> {
-        let path = self.dir.join(FILE);
-        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, &path, flags, Mode::from_raw_mode(0o644));
-        Ok(Box::new(File::from(fd.with_context(|| format!("cannot open {}", path.display()))?)))
+    pub(crate) fn new(dir: &Path, counted: CountedBy) -> Result<Self> {
+        Ok(MountedPeer { tree: PosixTree::open(dir)?, dir: dir.to_owned(), counted })
     }
 }
 
 impl Peer for MountedPeer {
+    fn tree(&self) -> &dyn Tree {
+        &self.tree
+    }
+
     fn free_bytes(&self) -> Result<u64> {
         let stat = rustix::fs::statvfs(&self.dir)?;
         Ok(stat.f_bfree * stat.f_frsize)
-    }
-
-    fn create(&self) -> Result<Box<dyn Pages + '_>> {
-        self.file(OFlags::CREATE | OFlags::EXCL)
-    }
-
-    fn open(&self, direct: bool) -> Result<Box<dyn Pages + '_>> {
-        self.file(if direct { OFlags::DIRECT } else { OFlags::empty() })
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(rustix::fs::syncfs(File::open(&self.dir)?)?)
     }
 
     fn counters(&self) -> Result<Counters> {
@@ -65,20 +50,6 @@ impl Peer for MountedPeer {
             CountedBy::Mount(server) => from_mount(&self.dir, server),
             CountedBy::Kernel(disk) => Ok(from_kernel(disk)),
         }
-    }
-}
-
-impl Pages for File {
-    fn size(&self) -> Result<u64> {
-        Ok(self.metadata()?.len())
-    }
-
-    fn write(&self, off: u64, bytes: &[u8]) -> Result<()> {
-        Ok(self.write_all_at(bytes, off)?)
-    }
-
-    fn datasync(&self) -> Result<()> {
-        Ok(self.sync_data()?)
     }
 }
 

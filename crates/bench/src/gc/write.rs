@@ -6,6 +6,7 @@
 
 use crate::data::{Buffer, MIB, PAGE, Random};
 use crate::latency::Latencies;
+use crate::tree::{Handle, Open, Tree};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,26 +61,12 @@ pub(crate) struct Outcome {
 
 /// A file system that holds the file.
 pub(crate) trait Peer {
+    /// Its tree.
+    fn tree(&self) -> &dyn Tree;
     /// Bytes that statfs says are free.
     fn free_bytes(&self) -> Result<u64>;
-    /// Makes the file.
-    fn create(&self) -> Result<Box<dyn Pages + '_>>;
-    /// Opens it.
-    fn open(&self, direct: bool) -> Result<Box<dyn Pages + '_>>;
-    /// Writes everything out, as far as the file system can be told to.
-    fn sync(&self) -> Result<()>;
     /// The counters now.
     fn counters(&self) -> Result<Counters>;
-}
-
-/// The open file.
-pub(crate) trait Pages: Sync {
-    /// Its size.
-    fn size(&self) -> Result<u64>;
-    /// Writes all of the bytes there.
-    fn write(&self, off: u64, bytes: &[u8]) -> Result<()>;
-    /// `fdatasync`.
-    fn datasync(&self) -> Result<()>;
 }
 
 /// Makes the file, of this part (per mille) of what is free on the empty file system, from start to end. Returns its
@@ -87,14 +74,21 @@ pub(crate) trait Pages: Sync {
 pub(crate) fn fill(peer: &dyn Peer, per_mille: u64) -> Result<u64> {
     let size = peer.free_bytes()? / 1000 * per_mille / PAGE as u64 * PAGE as u64;
     ensure!(size > 0, "nothing is free there");
-    let file = peer.create()?;
+    let file = peer.tree().open(FILE, Open::New)?;
     let data = Buffer::random(MIB, 11);
     for off in (0..size).step_by(MIB) {
         let len = (size - off).min(MIB as u64) as usize;
-        file.write(off, &data.bytes()[..len]).with_context(|| format!("writing the file's first {off} bytes"))?;
+        file.write_at(off, &data.bytes()[..len]).with_context(|| format!("writing the file's first {off} bytes"))?;
     }
     file.datasync()?;
     Ok(size)
+}
+
+/// The work of all writers of a phase so far.
+struct Progress {
+    began: Instant,
+    taken: AtomicU64,
+    failed: AtomicBool,
 }
 
 /// What a writer counted.
@@ -106,17 +100,17 @@ struct Share {
 
 /// Does a phase. `stop` is asked now and then whether to go on; its error ends the phase.
 pub(crate) fn run(peer: &dyn Peer, phase: &Phase, stop: &(dyn Fn() -> Result<()> + Sync)) -> Result<Outcome> {
-    let file = peer.open(phase.direct)?;
-    peer.sync()?;
+    let how = if phase.direct { Open::Direct } else { Open::Cached };
+    let (file, pages) = (peer.tree().open(FILE, how)?, peer.tree().stat(FILE)? / PAGE as u64);
+    peer.tree().sync()?;
     let before = peer.counters()?;
-    let (taken, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let (file, began) = (&*file, Instant::now());
+    let all = Progress { began: Instant::now(), taken: AtomicU64::new(0), failed: AtomicBool::new(false) };
     let shares: Vec<Result<Share>> = std::thread::scope(|scope| {
         let writer = |number| {
-            let (taken, failed) = (&taken, &failed);
+            let (file, all) = (&*file, &all);
             scope.spawn(move || {
-                let share = write(file, phase, number, began, taken, failed, stop);
-                failed.fetch_or(share.is_err(), Relaxed);
+                let share = write(file, pages, phase, number, all, stop);
+                all.failed.fetch_or(share.is_err(), Relaxed);
                 share
             })
         };
@@ -125,42 +119,40 @@ pub(crate) fn run(peer: &dyn Peer, phase: &Phase, stop: &(dyn Fn() -> Result<()>
     });
     let shares = shares.into_iter().collect::<Result<Vec<Share>>>()?;
     file.datasync().context("the last fdatasync")?;
-    let seconds = began.elapsed().as_secs_f64();
-    peer.sync()?;
+    let seconds = all.began.elapsed().as_secs_f64();
+    peer.tree().sync()?;
     let after = peer.counters()?;
     Ok(sum(shares, seconds, &before, &after))
 }
 
 /// What one writer does.
 fn write(
-    file: &dyn Pages,
+    file: &dyn Handle,
+    pages: u64,
     phase: &Phase,
     number: u64,
-    began: Instant,
-    taken: &AtomicU64,
-    failed: &AtomicBool,
+    all: &Progress,
     stop: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Share> {
-    let pages = file.size()? / PAGE as u64;
     let mut random = Random::new(phase.seed << 16 | number);
     let data = Buffer::random(MIB, 12 + number);
     let limit = Duration::from_secs_f64(phase.seconds);
     let mut share = Share { latencies: Latencies::new(), windows: Vec::new(), ended: Duration::ZERO };
     for i in 1u64.. {
-        if taken.fetch_add(1, Relaxed) >= phase.writes || share.ended >= limit || failed.load(Relaxed) {
+        if all.taken.fetch_add(1, Relaxed) >= phase.writes || share.ended >= limit || all.failed.load(Relaxed) {
             break;
         }
         if i % 256 == 0 {
             stop()?;
         }
         let start = Instant::now();
-        file.write(random.below(pages) * PAGE as u64, data.page(i)).with_context(|| format!("write {i}"))?;
+        file.write_at(random.below(pages) * PAGE as u64, data.page(i)).with_context(|| format!("write {i}"))?;
         if phase.fsync_every > 0 && i % phase.fsync_every == 0 {
             file.datasync().with_context(|| format!("fdatasync after write {i}"))?;
         }
         let end = Instant::now();
         share.latencies.add(u64::try_from((end - start).as_nanos())?);
-        share.ended = end - began;
+        share.ended = end - all.began;
         let window = (share.ended.as_nanos() / WINDOW.as_nanos()) as usize;
         if share.windows.len() <= window {
             share.windows.resize(window + 1, 0);
@@ -245,17 +237,11 @@ mod tests {
     struct Remembering(Mutex<Vec<Option<u64>>>);
 
     impl Peer for Remembering {
+        fn tree(&self) -> &dyn Tree {
+            self
+        }
         fn free_bytes(&self) -> Result<u64> {
             Ok(10 << 20)
-        }
-        fn create(&self) -> Result<Box<dyn Pages + '_>> {
-            Ok(Box::new(self))
-        }
-        fn open(&self, _direct: bool) -> Result<Box<dyn Pages + '_>> {
-            Ok(Box::new(self))
-        }
-        fn sync(&self) -> Result<()> {
-            Ok(())
         }
         fn counters(&self) -> Result<Counters> {
             let written = 3 * self.0.lock().unwrap().iter().flatten().count() as u64;
@@ -263,11 +249,32 @@ mod tests {
         }
     }
 
-    impl Pages for &Remembering {
-        fn size(&self) -> Result<u64> {
+    impl Tree for Remembering {
+        fn mkdir(&self, _path: &str) -> Result<()> {
+            anyhow::bail!("there are no directories")
+        }
+        fn open(&self, _path: &str, _how: Open) -> Result<Box<dyn Handle + '_>> {
+            Ok(Box::new(self))
+        }
+        fn stat(&self, _path: &str) -> Result<u64> {
             Ok(10 << 20)
         }
-        fn write(&self, off: u64, bytes: &[u8]) -> Result<()> {
+        fn unlink(&self, _path: &str) -> Result<()> {
+            anyhow::bail!("the file stays")
+        }
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Handle for &Remembering {
+        fn read_at(&self, _off: u64, _buf: &mut [u8]) -> Result<()> {
+            anyhow::bail!("nobody reads")
+        }
+        fn set_mode_and_time(&self, _mode: u32, _seconds: i64) -> Result<()> {
+            anyhow::bail!("nobody sets that")
+        }
+        fn write_at(&self, off: u64, bytes: &[u8]) -> Result<()> {
             std::thread::sleep(Duration::from_millis(1));
             ensure!(off + bytes.len() as u64 <= 10 << 20, "behind the end");
             self.0.lock().unwrap().push(Some(off));
