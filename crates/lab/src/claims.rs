@@ -4,7 +4,7 @@
 //! not, and where it reaches across one the seeds are too few to tell. One seed has no interval, so its figure decides.
 
 use crate::interval;
-use crate::run::Record;
+use crate::record::Record;
 use crate::spec::{Claim, Experiment, Others, Scale, Sweep};
 use serde::{Deserialize, Serialize};
 

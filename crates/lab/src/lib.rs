@@ -6,9 +6,10 @@
 //!
 //! In the order of a run:
 //! - `spec`: what the file says;
-//! - `workload`: who does what, and `engine`: a database for it;
+//! - `workload`: who does what, `engine`: a database for it, and `stage`: what both have around them;
 //! - `device`: on what;
 //! - `run`: the simulation, and what is measured while it runs;
+//! - `progress`: how far it is, and `record`: what it leaves;
 //! - `claims`: what the paper says against what was measured, by `interval`;
 //! - `report`: files, figures, comparisons.
 //!
@@ -27,12 +28,15 @@ mod error;
 mod formula;
 mod histogram;
 mod interval;
+mod progress;
+mod record;
 mod replays;
 mod report;
 mod rng;
 mod run;
 mod sensitivity;
 mod spec;
+mod stage;
 mod workload;
 
 pub use calibrate::{Price, calibrate};
@@ -41,11 +45,13 @@ pub use drive::{Mix, Point, Times, drive, measure};
 pub use error::{Error, Result};
 pub use formula::{Formula, FormulaError};
 pub use interval::CONFIDENCE;
+pub use progress::{Phase, Progress};
+pub use record::{Cost, Record, Row, Run};
 pub use replays::Replays;
 pub use report::{
     Batch, Comparison, Curve, SweepTable, compare, load, number, page, picture, save, save_sensitivity, sweep_tables,
 };
-pub use run::{Cost, Phase, Progress, Record, Row, Run, run, run_seeds, run_system, run_with_victims};
+pub use run::{run, run_seeds, run_system, run_with_victims};
 pub use sensitivity::{Change, Finding, Sensitivity, Standing, Told, sensitivity};
 pub use spec::{
     Claim, Experiment, Others, Plot, PlotOver, Scale, Span, Sweep, System, Window, builtin, builtin_text, builtins,

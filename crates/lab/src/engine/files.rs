@@ -5,7 +5,7 @@
 
 use super::page::{BLOCKS, Image, PAGE, PageNo};
 use crate::error::{Error, Result};
-use crate::workload::{Pattern, Stage};
+use crate::stage::{Pattern, Stage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use steadyfs_core::{InodeRef, NewInode};

@@ -25,7 +25,7 @@ mod transaction;
 mod tree;
 
 use crate::error::{Error, Result};
-use crate::workload::Stage;
+use crate::stage::Stage;
 use files::EngineFiles;
 pub(crate) use log::Durability;
 use log::Redo;

@@ -2,8 +2,8 @@
 
 use super::files::Event;
 use super::*;
+use crate::progress::Progress;
 use crate::rng::{Rng, mix};
-use crate::run::Progress;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use steadyfs_core::mkfs::{self, MkfsOptions};

@@ -10,7 +10,7 @@ use super::colours;
 use super::svg::{self, escape};
 use super::{Batch, plots, tables};
 use crate::claims::{Judgement, Verdict};
-use crate::run::Run;
+use crate::record::Run;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

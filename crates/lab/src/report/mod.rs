@@ -21,7 +21,7 @@ mod tables;
 
 use crate::claims::{Judgement, Verdict, judge};
 use crate::error::{Error, Result};
-use crate::run::{Cost, Record, Row, Run};
+use crate::record::{Cost, Record, Row, Run};
 use crate::spec::{Experiment, Scale};
 pub use compare::{Comparison, compare};
 pub use html::{number, page};

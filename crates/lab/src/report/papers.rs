@@ -11,7 +11,7 @@
 use super::svg::Mark;
 use super::{Batch, colours};
 use crate::claims::{Judgement, spread};
-use crate::run::Record;
+use crate::record::Record;
 use crate::spec::{Plot, PlotOver, Sweep};
 
 /// A mark, and what it says.

@@ -9,7 +9,7 @@
 use super::papers::{self, Paper};
 use super::svg::{self, DIAMOND, Line, Over, Up, Weight, escape};
 use super::{Batch, colours, sweep};
-use crate::run::{Row, Run};
+use crate::record::{Row, Run};
 use crate::spec::{Plot, PlotOver, Sweep};
 use std::fmt::Write as _;
 

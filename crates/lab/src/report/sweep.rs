@@ -2,7 +2,7 @@
 
 use super::Batch;
 use crate::claims::spread;
-use crate::run::Record;
+use crate::record::Record;
 use crate::spec::{Plot, Sweep};
 
 /// Figures of systems by the values of a sweep.

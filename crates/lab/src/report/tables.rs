@@ -7,7 +7,7 @@ use super::svg::escape;
 use super::sweep::{SweepTable, sweep_tables};
 use super::{Batch, figures};
 use crate::claims::{Judgement, Verdict, spread};
-use crate::run::{Record, Run};
+use crate::record::{Record, Run};
 use crate::spec::Scale;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

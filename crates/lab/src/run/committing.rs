@@ -1,4 +1,4 @@
-//! A run of commits alone: the steps of `phases`, without a volume.
+//! A run of commits alone, without a volume.
 //!
 //! - `commit_latency_..._us`: the time of a commit, waiting included;
 //! - `space_updates`: writes of the count of bytes that all cores share;
@@ -8,20 +8,19 @@
 //!
 //! Kept true: every commit is in one batch, whole.
 
-use super::phases::{Outcome, named};
-use super::progress::{Phase, Progress};
-use super::record::LockWaits;
+use super::phases::{Measured, Metrics, Outcome, Trial, named};
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 use crate::spec::Experiment;
-use crate::workload::{Committing, Tally};
-use std::collections::BTreeMap;
+use crate::stage::{Tally, join};
+use crate::workload::Committing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::JournalMode;
-use steadyfs_journal::{Classes, CommitLists, Form, Item, Part};
+use steadyfs_journal::{Classes, CommitLists, Form, Item, ListStats, Part};
 use steadyfs_rt::sim::compute;
-use steadyfs_rt::{LockClass, Mutex, lock_stats, now, reset_lock_stats, sleep, spawn};
+use steadyfs_rt::{JoinHandle, LockClass, Mutex, now, sleep, spawn};
 
 /// Locks as those of core, with its names.
 static PUSH: LockClass = LockClass::new("journal_push_mutex", 45);
@@ -55,66 +54,92 @@ struct Field {
     over: AtomicBool,
 }
 
-/// Everything, in order.
-pub(super) fn all(experiment: &Experiment, options: &Committing, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mount = experiment.mount_options().map_err(Error::core("volume.mount"))?;
-    let form = match mount.journal {
-        JournalMode::Off => return Err(Error::spec("volume.mount", "say which journal: there is none to commit to")),
-        JournalMode::Single => Form::Single,
-        JournalMode::Double => Form::Double,
-        JournalMode::PerCore => Form::PerCore { stride: mount.journal_stride },
-    };
-    let items = if options.shared { options.items } else { options.items * options.tasks };
-    let field = Arc::new(Field {
-        options: options.clone(),
-        lists: CommitLists::new(form, Classes { context: &CONTEXT, list: &LIST }),
-        items: (0..items).map(|key| (Mutex::new(&OWN, ()), Item::new(key))).collect(),
-        pushed: Mutex::new(&PUSH, Pushed::default()),
-        progress: Arc::clone(progress),
-        over: AtomicBool::new(false),
-    });
-    progress.enter(Phase::Measuring);
-    progress.expect(options.total());
-    reset_lock_stats();
-    let began = now();
-    let pusher = (options.push_us > 0).then(|| {
-        let field = Arc::clone(&field);
-        spawn("pusher", move || field.push_until_over())
-    });
-    let task = |number| {
-        let field = Arc::clone(&field);
-        spawn("committer", move || field.work(number))
-    };
-    let tasks: Vec<_> = (0..options.tasks).map(task).collect();
-    let mut tally = Tally::default();
-    for task in tasks {
-        tally.merge(&task.join().map_err(|panicked| Error::Check(panicked.to_string()))?);
+/// See the head of the module.
+pub(super) struct CommitTrial {
+    field: Arc<Field>,
+    pusher: Option<JoinHandle<()>>,
+    /// The lists before the last batch, and all batches.
+    stats: ListStats,
+    pushed: Pushed,
+}
+
+impl CommitTrial {
+    pub(super) fn new(experiment: &Experiment, options: &Committing, progress: &Arc<Progress>) -> Result<Self> {
+        let mount = experiment.mount_options().map_err(Error::core("volume.mount"))?;
+        let form = match mount.journal {
+            JournalMode::Off => {
+                return Err(Error::spec("volume.mount", "say which journal: there is none to commit to"));
+            }
+            JournalMode::Single => Form::Single,
+            JournalMode::Double => Form::Double,
+            JournalMode::PerCore => Form::PerCore { stride: mount.journal_stride },
+        };
+        let items = if options.shared { options.items } else { options.items * options.tasks };
+        let field = Arc::new(Field {
+            options: options.clone(),
+            lists: CommitLists::new(form, Classes { context: &CONTEXT, list: &LIST }),
+            items: (0..items).map(|key| (Mutex::new(&OWN, ()), Item::new(key))).collect(),
+            pushed: Mutex::new(&PUSH, Pushed::default()),
+            progress: Arc::clone(progress),
+            over: AtomicBool::new(false),
+        });
+        Ok(CommitTrial { field, pusher: None, stats: ListStats::default(), pushed: Pushed::default() })
     }
-    let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    field.over.store(true, SeqCst);
-    if let Some(pusher) = pusher {
-        pusher.join().map_err(|panicked| Error::Check(panicked.to_string()))?;
+}
+
+impl Trial for CommitTrial {
+    fn lay_out(&mut self) -> Result<()> {
+        Ok(())
     }
-    let stats = field.lists.stats();
-    field.push();
-    let pushed = field.pushed.lock();
-    if pushed.commits != options.total() || field.lists.bytes() != 0 {
-        return Err(Error::Check(format!("{} of {} commits are in batches", pushed.commits, options.total())));
+
+    fn amount(&self) -> u64 {
+        self.field.options.total()
     }
-    let total = options.total() as f64;
-    let mut metrics = tally.metrics(seconds);
-    metrics.extend(named([
-        ("seconds", seconds),
-        ("batches", pushed.batches as f64),
-        ("items_per_batch", pushed.items as f64 / pushed.batches.max(1) as f64),
-        ("bytes_per_commit", pushed.bytes as f64 / total),
-        ("relogged", stats.relogged as f64 / stats.parts.max(1) as f64),
-        ("space_updates", stats.space_updates as f64),
-        ("seal_longest_us", stats.longest_seal_ns as f64 / 1e3),
-    ]));
-    let checks = BTreeMap::from([("commits".to_owned(), "each is in one batch".to_owned())]);
-    let locks = lock_stats().into_iter().map(LockWaits::from).collect();
-    Ok(Outcome { metrics, latencies: tally.curves(), locks, checks, rows: Vec::new() })
+
+    fn work(&mut self) -> Result<Tally> {
+        self.pusher = (self.field.options.push_us > 0).then(|| {
+            let field = Arc::clone(&self.field);
+            spawn("pusher", move || field.push_until_over())
+        });
+        let task = |number| {
+            let field = Arc::clone(&self.field);
+            spawn("committer", move || Ok(field.work(number)))
+        };
+        join((0..self.field.options.tasks).map(task).collect())
+    }
+
+    fn wind_up(&mut self) -> Result<Tally> {
+        self.field.over.store(true, SeqCst);
+        if let Some(pusher) = self.pusher.take() {
+            pusher.join().map_err(|panicked| Error::Check(panicked.to_string()))?;
+        }
+        self.stats = self.field.lists.stats();
+        self.field.push();
+        self.pushed = std::mem::take(&mut *self.field.pushed.lock());
+        Ok(Tally::default())
+    }
+
+    fn figures(&mut self, _measured: &Measured, metrics: &mut Metrics) -> Result<()> {
+        let (pushed, stats) = (&self.pushed, &self.stats);
+        metrics.extend(named([
+            ("batches", pushed.batches as f64),
+            ("items_per_batch", pushed.items as f64 / pushed.batches.max(1) as f64),
+            ("bytes_per_commit", pushed.bytes as f64 / self.field.options.total() as f64),
+            ("relogged", stats.relogged as f64 / stats.parts.max(1) as f64),
+            ("space_updates", stats.space_updates as f64),
+            ("seal_longest_us", stats.longest_seal_ns as f64 / 1e3),
+        ]));
+        Ok(())
+    }
+
+    fn check(self: Box<Self>, outcome: &mut Outcome) -> Result<()> {
+        let (commits, total) = (self.pushed.commits, self.field.options.total());
+        if commits != total || self.field.lists.bytes() != 0 {
+            return Err(Error::Check(format!("{commits} of {total} commits are in batches")));
+        }
+        outcome.checks.insert("commits".into(), "each is in one batch".into());
+        Ok(())
+    }
 }
 
 impl Field {

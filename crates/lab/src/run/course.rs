@@ -8,6 +8,7 @@ use super::sample::Snapshot;
 use crate::spec::{Span, Window};
 
 /// Counters in the order of time.
+#[derive(Default)]
 pub(super) struct Course(pub(super) Vec<Snapshot>);
 
 /// Counters at a bound.

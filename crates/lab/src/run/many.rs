@@ -1,7 +1,9 @@
 //! Several runs side by side: one per system and seed, each on a thread of its own, and somebody who watches.
 
-use super::{Phase, Progress, Run, run_system};
+use super::run_system;
 use crate::error::{Error, Result};
+use crate::progress::{Phase, Progress};
+use crate::record::Run;
 use crate::spec::{Experiment, Scale};
 use std::collections::VecDeque;
 use std::sync::Arc;

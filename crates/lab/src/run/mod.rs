@@ -1,13 +1,12 @@
 //! One run of an experiment: everything inside one simulation, from mkfs to the check of what is left.
 //!
-//! The steps, in `phases`:
-//! 1. Make the volume and mount it.
-//! 2. Lay out the files.
-//! 3. Measure: the workload works (`workload`) and a series is sampled (`sample`).
-//! 4. Read everything back, unmount and check the volume, and look at the device's own books.
+//! The phases, in `phases`:
+//! 1. Lay out the files.
+//! 2. Measure: the workload works, and a series is sampled (`sample`).
+//! 3. Check what is left. A run whose checks fail is an error, not a result.
 //!
-//! A run whose checks fail is an error, not a result. Workloads without a volume have steps of their own (`raw`,
-//! `victims`, `committing`).
+//! What happens in each of them is a `Trial`. There is one for each subject that a workload has: `volume`, `raw`,
+//! `victims`, `committing`.
 //!
 //! Kept true: what is in [`Run::record`] and [`Run::rows`] depends on the experiment and the seed alone. What depends
 //! on the machine ([`Cost`]) stands apart.
@@ -17,23 +16,28 @@ mod course;
 mod many;
 mod neighbour;
 mod phases;
-mod progress;
 mod raw;
-mod record;
 mod recovery;
 mod sample;
 mod victims;
+mod volume;
 
 use crate::error::{Error, Result};
+use crate::progress::{Phase, Progress};
+use crate::record::{Cost, Record, Run};
 use crate::spec::{Experiment, Scale};
+use crate::workload::Subject;
+use committing::CommitTrial;
 pub use many::run_seeds;
 pub(crate) use many::{Errand, run_jobs};
-pub use progress::{Phase, Progress};
-pub use record::{Cost, Record, Row, Run};
+use phases::Trial;
+use raw::DeviceTrial;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use steadyfs_core::{Own, VictimPolicy};
 use steadyfs_rt::sim;
+use victims::VictimTrial;
+use volume::VolumeTrial;
 
 /// Runs an experiment that compares no systems once, with a seed, on the calling thread.
 ///
@@ -89,18 +93,7 @@ fn one(
     let began = thread_cpu_seconds();
     let report = {
         let (experiment, progress) = (own, Arc::clone(progress));
-        sim::run(config, move || {
-            let workload = &experiment.workload;
-            if let Some(raw) = workload.raw() {
-                raw::all(&experiment, raw, seed, &progress)
-            } else if let Some(victims) = workload.victims() {
-                victims::all(&experiment, victims, seed, &progress)
-            } else if let Some(committing) = workload.committing() {
-                committing::all(&experiment, committing, &progress)
-            } else {
-                phases::all(&experiment, seed, &progress)
-            }
-        })?
+        sim::run(config, move || phases::all(trial(&experiment, seed, &progress)?, &experiment, &progress))?
     };
     let outcome = report.value?;
     if !report.unfinished.is_empty() {
@@ -135,6 +128,16 @@ fn one(
     };
     progress.enter(Phase::Done);
     Ok(Run { record, rows: outcome.rows, cost })
+}
+
+/// The workload of an experiment, before anything has been done.
+fn trial<'a>(experiment: &'a Experiment, seed: u64, progress: &Arc<Progress>) -> Result<Box<dyn Trial + 'a>> {
+    Ok(match experiment.workload.subject() {
+        Subject::Volume(plan) => Box::new(VolumeTrial::new(experiment, plan, seed, progress)?),
+        Subject::Device(raw) => Box::new(DeviceTrial::new(experiment, raw, seed, progress)?),
+        Subject::Segments(victims) => Box::new(VictimTrial::new(experiment, victims, seed, progress)?),
+        Subject::Lists(committing) => Box::new(CommitTrial::new(experiment, committing, progress)?),
+    })
 }
 
 /// CPU time of this thread; a run is on one.

@@ -1,28 +1,26 @@
-//! A run on the device itself: the steps of `phases`, without a volume.
-//!
-//! The same figures have the same names where they mean the same. Of the series, device writes and reads are what the
+//! A run on the device itself. Of the series, device writes and reads are what the
 //! flash programs and reads (host's and collector's), `waf` is that of the flash, and sections cleaned are lines
 //! erased; columns that only a file system has are 0.
 //!
 //! Kept true: the next write is chosen, and its contents fixed, under one lock; what is read back in the end is
 //! compared page by page.
 
-use super::phases::{Outcome, levels, make_target, named, of_series};
-use super::progress::{Phase, Progress};
-use super::record::{LockWaits, Row};
-use super::sample::{FlashNow, Sampler, Snapshot, Source};
+use super::phases::{Measured, Metrics, Outcome, Trial, levels, make_target, named};
+use super::sample::{FlashNow, Snapshot, Source};
 use crate::device::Target;
 use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::record::Row;
 use crate::spec::Experiment;
-use crate::workload::{Content, Offsets, Raw, Tally};
-use std::collections::BTreeMap;
+use crate::stage::{Content, Tally, join};
+use crate::workload::{Offsets, Options, Raw};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
 use steadyfs_flash::{EmulatedSsd, Stats};
 use steadyfs_rt::sim::cpu_time;
-use steadyfs_rt::{Instant, LockClass, Mutex, Pending, lock_stats, now, reset_lock_stats, sleep, spawn};
+use steadyfs_rt::{Instant, LockClass, Mutex, Pending, now, sleep, spawn};
 
 /// The choices: the lowest rank, nothing is taken under it.
 static WRITER: LockClass = LockClass::new("lab.writer", 0);
@@ -61,37 +59,93 @@ impl Next {
     }
 }
 
-/// Everything, in order.
-pub(super) fn all(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mut target = make_target(experiment)?;
-    let content = Content::new(0, seed, raw.pages());
-    let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };
-    let field = Arc::new(Field {
-        options: raw.clone(),
-        device: target.device(),
-        ssd: target.ssd().cloned(),
-        next: Mutex::new(&WRITER, next),
-        written: AtomicU64::new(0),
-        progress: Arc::clone(progress),
-    });
-    progress.enter(Phase::Layout);
-    progress.expect(raw.cold_pages() * 4096 + if raw.laid_out { raw.pages() * 4096 } else { 0 });
-    let mut cold = Content::new(1, seed, raw.cold_pages());
-    let cold_at = field.device.info().blocks.saturating_sub(raw.cold_pages());
-    if raw.laid_out {
-        fill(&field, 0, &mut field.next.lock().content)?;
+/// See the head of the module.
+pub(super) struct DeviceTrial {
+    target: Target,
+    field: Arc<Field>,
+    /// The cold part, and where it begins.
+    cold: Content,
+    cold_at: u64,
+    /// Lines erased before the measured phase.
+    erased: u64,
+    verify: bool,
+}
+
+impl DeviceTrial {
+    pub(super) fn new(experiment: &Experiment, raw: &Raw, seed: u64, progress: &Arc<Progress>) -> Result<Self> {
+        let target = make_target(experiment)?;
+        let content = Content::new(0, seed, raw.pages());
+        let next = Next { offsets: raw.offsets(seed), content, left: raw.writes(), due: now() };
+        let field = Arc::new(Field {
+            options: raw.clone(),
+            device: target.device(),
+            ssd: target.ssd().cloned(),
+            next: Mutex::new(&WRITER, next),
+            written: AtomicU64::new(0),
+            progress: Arc::clone(progress),
+        });
+        let cold = Content::new(1, seed, raw.cold_pages());
+        let cold_at = field.device.info().blocks.saturating_sub(raw.cold_pages());
+        Ok(DeviceTrial { target, field, cold, cold_at, erased: 0, verify: experiment.verify })
     }
-    fill(&field, cold_at, &mut cold)?;
-    let mut outcome = measure(experiment, &field, &mut target)?;
-    progress.enter(Phase::Verifying);
-    if experiment.verify {
-        progress.expect((raw.pages() + raw.cold_pages()) * 4096);
-        let newest = raw.iodepth == 1;
-        let pages = verify(&field, 0, &field.next.lock().content, newest)? + verify(&field, cold_at, &cold, true)?;
-        outcome.checks.insert("contents".into(), format!("{pages} pages hold what was written"));
+}
+
+impl Trial for DeviceTrial {
+    fn layout_bytes(&self) -> u64 {
+        let raw = &self.field.options;
+        (raw.cold_pages() + if raw.laid_out { raw.pages() } else { 0 }) * 4096
     }
-    outcome.checks.insert("device".into(), target.self_check().map_err(Error::Check)?);
-    Ok(outcome)
+
+    fn lay_out(&mut self) -> Result<()> {
+        if self.field.options.laid_out {
+            fill(&self.field, 0, &mut self.field.next.lock().content)?;
+        }
+        fill(&self.field, self.cold_at, &mut self.cold)
+    }
+
+    fn amount(&self) -> u64 {
+        self.field.options.writes() * self.field.options.bs.bytes()
+    }
+
+    fn begin(&mut self) {
+        self.target.begin();
+        self.erased = self.field.stats().lines_erased;
+    }
+
+    fn source(&self) -> Option<Arc<dyn Source>> {
+        Some(Arc::clone(&self.field) as Arc<dyn Source>)
+    }
+
+    fn work(&mut self) -> Result<Tally> {
+        self.field.next.lock().due = now();
+        let task = |_| {
+            let field = Arc::clone(&self.field);
+            spawn("writer", move || one(&field))
+        };
+        join((0..self.field.options.iodepth).map(task).collect())
+    }
+
+    fn figures(&mut self, measured: &Measured, metrics: &mut Metrics) -> Result<()> {
+        metrics.extend(self.target.metrics(measured.seconds));
+        let rate = self.field.written.load(Relaxed) as f64 / measured.seconds / 1e6;
+        metrics.extend(named([("mb_s", rate), ("write_mb_s", rate)]));
+        metrics.extend(measured.series(self.erased as f64));
+        metrics.extend(levels(&measured.rows, self.erased as f64));
+        Ok(())
+    }
+
+    fn check(self: Box<Self>, outcome: &mut Outcome) -> Result<()> {
+        let DeviceTrial { target, field, cold, cold_at, verify, .. } = *self;
+        if verify {
+            field.progress.expect(field.options.file_bytes());
+            let newest = field.options.iodepth == 1;
+            let pages =
+                read_back(&field, 0, &field.next.lock().content, newest)? + read_back(&field, cold_at, &cold, true)?;
+            outcome.checks.insert("contents".into(), format!("{pages} pages hold what was written"));
+        }
+        outcome.checks.insert("device".into(), target.self_check().map_err(Error::Check)?);
+        Ok(())
+    }
 }
 
 /// Writes all of a part of the device in order, many pieces at a time.
@@ -131,45 +185,6 @@ fn write_all(device: &dyn Device, writes: Vec<(u64, Vec<PageBuf>)>) -> Result<()
     }
 }
 
-/// The measured phase.
-fn measure(experiment: &Experiment, field: &Arc<Field>, target: &mut Target) -> Result<Outcome> {
-    field.progress.enter(Phase::Measuring);
-    field.progress.expect(field.options.writes() * field.options.bs.bytes());
-    reset_lock_stats();
-    target.begin();
-    let erased = field.stats().lines_erased;
-    let sampler = Sampler::start(field, experiment.interval);
-    let began = now();
-    field.next.lock().due = began;
-    let tasks: Vec<_> = (0..field.options.iodepth)
-        .map(|_| {
-            let field = Arc::clone(field);
-            spawn("writer", move || one(&field))
-        })
-        .collect();
-    let mut tally = Tally::default();
-    let mut first = Ok(());
-    for task in tasks {
-        match task.join() {
-            Ok(Ok(mine)) => tally.merge(&mine),
-            Ok(Err(e)) => first = first.and(Err(e)),
-            Err(panicked) => first = first.and(Err(Error::Check(panicked.to_string()))),
-        }
-    }
-    let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    let (rows, course) = sampler.finish();
-    first?;
-    let locks = lock_stats().into_iter().map(LockWaits::from).collect();
-    let mut metrics = target.metrics(seconds);
-    metrics.extend(tally.metrics(seconds));
-    let rate = field.written.load(Relaxed) as f64 / seconds / 1e6;
-    metrics.extend(named([("seconds", seconds), ("mb_s", rate), ("write_mb_s", rate)]));
-    metrics.extend(course.tenths());
-    metrics.extend(of_series(&rows, erased as f64));
-    metrics.extend(levels(&rows, erased as f64));
-    Ok(Outcome { metrics, latencies: tally.curves(), locks, checks: BTreeMap::new(), rows })
-}
-
 /// One task: writes until nothing is left.
 fn one(field: &Field) -> Result<Tally> {
     let mut times = Tally::default();
@@ -201,7 +216,7 @@ fn one(field: &Field) -> Result<Tally> {
 }
 
 /// Reads a part of the device back and compares every page; how many there are.
-fn verify(field: &Field, at: u64, content: &Content, newest: bool) -> Result<u64> {
+fn read_back(field: &Field, at: u64, content: &Content, newest: bool) -> Result<u64> {
     let mut page = 0;
     while page < content.pages() {
         let count = PIECE.min(content.pages() - page);

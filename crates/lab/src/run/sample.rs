@@ -1,13 +1,11 @@
 //! The series of the measured phase: a task that looks at all counters at fixed intervals of virtual time.
 
-use super::Row;
 use super::course::Course;
-use crate::workload::Stage;
+use crate::record::Row;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_flash::{EmulatedSsd, Stats};
-use steadyfs_rt::sim::cpu_time;
+use steadyfs_flash::Stats;
 use steadyfs_rt::{EventCount, Instant, JoinHandle, now, spawn};
 
 const BLOCK: f64 = 4096.0;
@@ -64,9 +62,8 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Starts sampling.
-    pub(super) fn start<S: Source>(source: &Arc<S>, interval: f64) -> Self {
+    pub(super) fn start(source: Arc<dyn Source>, interval: f64) -> Self {
         let stop = Arc::new((AtomicBool::new(false), EventCount::new()));
-        let source = Arc::clone(source);
         let signal = Arc::clone(&stop);
         let began = now();
         let interval = Duration::from_secs_f64(interval);
@@ -109,39 +106,6 @@ impl Sampler {
     }
 }
 
-/// A volume under a workload, and the flash below it if there is any.
-pub(super) struct OnVolume {
-    pub(super) stage: Arc<Stage>,
-    pub(super) ssd: Option<Arc<EmulatedSsd>>,
-}
-
-impl Source for OnVolume {
-    fn snapshot(&self) -> Snapshot {
-        let Stage { fs, traffic, .. } = &*self.stage;
-        let io = fs.io_stats();
-        Snapshot {
-            at: now(),
-            written: traffic.written(),
-            read: traffic.read(),
-            device_written: io.written_blocks(),
-            device_read: io.read,
-            cpu: cpu_time(),
-            upcalls: fs.migration_stats().map_or(0, |stats| stats.upcalls),
-            flash: self.ssd.as_ref().map(|ssd| FlashNow::from(&ssd.stats())).unwrap_or_default(),
-        }
-    }
-
-    fn state(&self, row: &mut Row) {
-        let fs = &self.stage.fs;
-        let sections = fs.sections();
-        row.free_sections = sections.free as f64;
-        row.prefree_sections = sections.prefree as f64;
-        row.victims = fs.gc_totals().victims as f64;
-        row.dirty_pages = fs.cache_stats().dirty as f64;
-        self.stage.progress.note(row);
-    }
-}
-
 /// Time from `elapsed` to the next sample, which comes at a multiple of `interval`. A late sample leaves out the
 /// multiples that have passed, and one that is near: over a short time rates say nothing.
 fn until_next(elapsed: Duration, interval: Duration) -> Duration {
@@ -176,7 +140,7 @@ fn row(began: Instant, before: &Snapshot, after: &Snapshot) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use steadyfs_rt::sim::{SimConfig, compute, run};
+    use steadyfs_rt::sim::{SimConfig, compute, cpu_time, run};
 
     /// Has written a megabyte for each virtual millisecond.
     struct Steady;
@@ -210,7 +174,7 @@ mod tests {
     fn no_row_is_of_a_short_rest() {
         let config = SimConfig { cores: 1, slice: Duration::from_secs(1), ..SimConfig::default() };
         let report = run(config, || {
-            let sampler = Sampler::start(&Arc::new(Steady), 0.001);
+            let sampler = Sampler::start(Arc::new(Steady), 0.001);
             for _ in 0..20 {
                 steadyfs_rt::sleep(Duration::from_micros(1300));
                 compute(Duration::from_micros(6950));

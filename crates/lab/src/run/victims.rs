@@ -1,4 +1,4 @@
-//! A run of the choice of victims alone: the steps of `phases`, without a volume.
+//! A run of the choice of victims alone, without a volume.
 //!
 //! - `victim_latency_..._us`: the time from when a collector wants a victim until it has one, waiting for locks
 //!   included;
@@ -11,19 +11,18 @@
 //! Kept true: a search is one piece of work in virtual time, nothing happens in its middle; what is measured is what it
 //! costs, and what others have taken by then.
 
-use super::phases::{Outcome, named};
-use super::progress::{Phase, Progress};
-use super::record::LockWaits;
+use super::phases::{Measured, Metrics, Outcome, Trial, named};
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::spec::Experiment;
-use crate::workload::{BLOCKS, Tally, Victims};
-use std::collections::BTreeMap;
+use crate::stage::Tally;
+use crate::workload::{BLOCKS, Victims};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::VictimStand;
-use steadyfs_rt::{JoinHandle, lock_stats, now, reset_lock_stats, sleep, spawn};
+use steadyfs_rt::{JoinHandle, now, sleep, spawn};
 
 /// What the tasks share.
 struct Field {
@@ -50,36 +49,103 @@ struct Found {
     twice: u64,
 }
 
-/// Curves of latencies by kind of operation.
-type Curves = BTreeMap<String, Vec<(f64, f64)>>;
+/// See the head of the module.
+pub(super) struct VictimTrial {
+    field: Arc<Field>,
+    seed: u64,
+    /// Mean of valid blocks of the best victims.
+    best: f64,
+    writers: Vec<JoinHandle<Found>>,
+    /// What the collectors came to.
+    found: Found,
+}
 
-/// Everything, in order.
-pub(super) fn all(experiment: &Experiment, options: &Victims, seed: u64, progress: &Arc<Progress>) -> Result<Outcome> {
-    let mount = experiment.mount_options().map_err(Error::core("volume.mount"))?;
-    progress.enter(Phase::Layout);
-    let segments = options.segments as u32;
-    let stand = VictimStand::new(segments, &mount.gc, options.reach(), options.collectors as usize);
-    let mut with_count = [0u64; BLOCKS as usize + 1];
-    let mut rng = Rng::new(seed, 0);
-    for segment in 0..segments {
-        let valid = options.valid(&mut rng);
-        stand.fill(segment, valid as u32);
-        with_count[valid as usize] += 1;
+impl VictimTrial {
+    pub(super) fn new(experiment: &Experiment, options: &Victims, seed: u64, progress: &Arc<Progress>) -> Result<Self> {
+        let mount = experiment.mount_options().map_err(Error::core("volume.mount"))?;
+        let segments = options.segments as u32;
+        let field = Arc::new(Field {
+            options: options.clone(),
+            stand: VictimStand::new(segments, &mount.gc, options.reach(), options.collectors as usize),
+            progress: Arc::clone(progress),
+            over: AtomicBool::new(false),
+            held: (0..segments).map(|_| AtomicBool::new(false)).collect(),
+        });
+        Ok(VictimTrial { field, seed, best: 0.0, writers: Vec::new(), found: Found::default() })
     }
-    let best = best_mean(&with_count, options.total());
-    let field = Arc::new(Field {
-        options: options.clone(),
-        stand,
-        progress: Arc::clone(progress),
-        over: AtomicBool::new(false),
-        held: (0..segments).map(|_| AtomicBool::new(false)).collect(),
-    });
-    let (mut metrics, latencies) = measure(&field, seed)?;
-    let mean = metrics["valid_mean"];
-    metrics.extend(named([("valid_best", best), ("valid_over_best", mean / best.max(1e-9))]));
-    let checks = BTreeMap::from([("victims".to_owned(), "no two collectors had the same one at a time".to_owned())]);
-    let locks = lock_stats().into_iter().map(LockWaits::from).collect();
-    Ok(Outcome { metrics, latencies, locks, checks, rows: Vec::new() })
+
+    /// Starts `many` tasks, each with choices of its own.
+    fn start(
+        &self,
+        name: &str,
+        stream: u64,
+        task: fn(&Field, usize, Rng) -> Found,
+        many: u32,
+    ) -> Vec<JoinHandle<Found>> {
+        let start = |number: u32| {
+            let (field, rng) = (Arc::clone(&self.field), Rng::new(self.seed, stream + u64::from(number)));
+            spawn(name, move || task(&field, number as usize, rng))
+        };
+        (0..many).map(start).collect()
+    }
+}
+
+impl Trial for VictimTrial {
+    fn lay_out(&mut self) -> Result<()> {
+        let Field { options, stand, .. } = &*self.field;
+        let mut with_count = [0u64; BLOCKS as usize + 1];
+        let mut rng = Rng::new(self.seed, 0);
+        for segment in 0..options.segments as u32 {
+            let valid = options.valid(&mut rng);
+            stand.fill(segment, valid as u32);
+            with_count[valid as usize] += 1;
+        }
+        self.best = best_mean(&with_count, options.total());
+        Ok(())
+    }
+
+    fn amount(&self) -> u64 {
+        self.field.options.total()
+    }
+
+    fn work(&mut self) -> Result<Tally> {
+        self.writers = self.start("writer", 1, lose, self.field.options.writers);
+        self.found = join(self.start("collector", 1 << 20, collect, self.field.options.collectors))?;
+        Ok(std::mem::take(&mut self.found.times))
+    }
+
+    fn wind_up(&mut self) -> Result<Tally> {
+        self.field.over.store(true, SeqCst);
+        Ok(join(std::mem::take(&mut self.writers))?.times)
+    }
+
+    fn figures(&mut self, measured: &Measured, metrics: &mut Metrics) -> Result<()> {
+        let (found, best) = (&self.found, self.best);
+        let per = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let mean = per(found.valid, found.victims);
+        metrics.extend(named([
+            ("victims", found.victims as f64),
+            ("victims_s", found.victims as f64 / measured.seconds),
+            ("searches", found.searches as f64),
+            ("looked_per_victim", per(found.looked, found.victims)),
+            ("looked_per_kept", per(found.looked, found.kept)),
+            ("others_per_victim", per(found.others, found.victims)),
+            ("stale_per_victim", per(found.stale, found.victims)),
+            ("valid_mean", mean),
+            ("valid_best", best),
+            ("valid_over_best", mean / best.max(1e-9)),
+        ]));
+        Ok(())
+    }
+
+    fn check(self: Box<Self>, outcome: &mut Outcome) -> Result<()> {
+        if self.found.twice > 0 {
+            let twice = self.found.twice;
+            return Err(Error::Check(format!("{twice} victims were those of two collectors at a time")));
+        }
+        outcome.checks.insert("victims".into(), "no two collectors had the same one at a time".into());
+        Ok(())
+    }
 }
 
 /// Valid blocks on average of the `many` segments with the fewest; full ones are no candidates.
@@ -93,41 +159,7 @@ fn best_mean(with_count: &[u64], many: u64) -> f64 {
     sum as f64 / (many - left).max(1) as f64
 }
 
-/// The measured phase.
-fn measure(field: &Arc<Field>, seed: u64) -> Result<(BTreeMap<String, f64>, Curves)> {
-    field.progress.enter(Phase::Measuring);
-    field.progress.expect(field.options.total());
-    reset_lock_stats();
-    let began = now();
-    let start = |name: &str, stream: u64, task: fn(&Field, usize, Rng) -> Found, number: u32| {
-        let (field, rng) = (Arc::clone(field), Rng::new(seed, stream + u64::from(number)));
-        spawn(name, move || task(&field, number as usize, rng))
-    };
-    let writers: Vec<_> = (0..field.options.writers).map(|n| start("writer", 1, lose, n)).collect();
-    let collectors: Vec<_> = (0..field.options.collectors).map(|n| start("collector", 1 << 20, collect, n)).collect();
-    let mut found = join(collectors)?;
-    let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    field.over.store(true, SeqCst);
-    found.times.merge(&join(writers)?.times);
-    let per = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-    let mut metrics = found.times.metrics(seconds);
-    metrics.extend(named([
-        ("seconds", seconds),
-        ("victims", found.victims as f64),
-        ("victims_s", found.victims as f64 / seconds),
-        ("searches", found.searches as f64),
-        ("looked_per_victim", per(found.looked, found.victims)),
-        ("looked_per_kept", per(found.looked, found.kept)),
-        ("others_per_victim", per(found.others, found.victims)),
-        ("stale_per_victim", per(found.stale, found.victims)),
-        ("valid_mean", per(found.valid, found.victims)),
-    ]));
-    match found.twice {
-        0 => Ok((metrics, found.times.curves())),
-        n => Err(Error::Check(format!("{n} victims were those of two collectors at a time"))),
-    }
-}
-
+/// Waits for tasks; what all came to.
 fn join(tasks: Vec<JoinHandle<Found>>) -> Result<Found> {
     let mut sum = Found::default();
     for task in tasks {

@@ -11,7 +11,9 @@ mod switches;
 
 use crate::claims::{Judgement, Verdict, judge};
 use crate::error::{Error, Result};
-use crate::run::{Errand, Phase, Progress, Record, Run, run_jobs};
+use crate::progress::{Phase, Progress};
+use crate::record::{Record, Run};
+use crate::run::{Errand, run_jobs};
 use crate::spec::{Claim, Experiment, Scale, Sweep, System, cost_name};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use super::{Experiment, VolumeKind};
 use crate::formula::Formula;
+use crate::workload::Subject;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// `[gc]`.
@@ -33,9 +34,10 @@ impl<'de> Deserialize<'de> for Score {
 impl Experiment {
     /// Refuses a score where no host chooses victims.
     pub(super) fn check_collection(&self) -> Result<(), String> {
-        let chooses = match self.workload.has_volume() {
-            true => self.volume.kind == VolumeKind::F2fs,
-            false => self.workload.victims().is_some(),
+        let chooses = match self.workload.subject() {
+            Subject::Volume(_) => self.volume.kind == VolumeKind::F2fs,
+            Subject::Segments(_) => true,
+            Subject::Device(_) | Subject::Lists(_) => false,
         };
         if self.gc.score.is_some() && !chooses {
             return Err("gc.score: no host chooses victims here; volume.kind = \"f2fs\" has one that does".into());

@@ -12,7 +12,7 @@ mod volume;
 mod window;
 
 use crate::error::{Error, Result};
-use crate::workload::{Plan, Workload};
+use crate::workload::Workload;
 pub(crate) use collection::Collection;
 use serde::{Deserialize, Serialize};
 pub use size::Scale;

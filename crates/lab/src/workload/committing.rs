@@ -5,9 +5,8 @@
 //! fsyncs do. Which lists there are is what the mount options say (`journal`, `journal.stride`). The steps are in
 //! `run::committing`.
 
-use super::{Act, Plan, Stage};
+use super::Options;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +48,7 @@ impl Committing {
     }
 }
 
-impl Plan for Committing {
+impl Options for Committing {
     fn check(&self) -> Result<(), String> {
         if self.tasks == 0 || self.tasks > 4096 || self.commits == 0 {
             return Err("workload: say 1 to 4096 tasks, and 1 commit or more".into());
@@ -68,9 +67,5 @@ impl Plan for Committing {
 
     fn file_bytes(&self) -> u64 {
         0
-    }
-
-    fn act(&self, _stage: &Arc<Stage>) -> Box<dyn Act> {
-        unreachable!("there is no volume: `run::committing` does the work")
     }
 }

@@ -1,12 +1,10 @@
 //! What workloads over the database engine have in common: the server's settings, the ballast beside it, and a measured
 //! phase with the timer of its log.
 
-use super::pattern::Pattern;
-use super::stage::{self, Stage};
-use super::tally::Tally;
 use crate::engine::{Config, Durability, Engine, PAGE};
 use crate::error::{Error, Result};
 use crate::spec::Size;
+use crate::stage::{self, Pattern, Stage, Tally};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use steadyfs_core::NewInode;

@@ -1,8 +1,11 @@
 //! What is done to the volume. A kind of workload is a [`Plan`], which an experiment's file gives in full, and an
 //! [`Act`], which does it.
 //!
-//! The steps of a run (`run::phases`) know neither the options of a kind nor its files: they ask the plan how much room
-//! it needs and have the act lay out, work and verify. Every choice comes from the seed of the run.
+//! A run (`run::volume`) knows neither the options of a kind nor its files. It asks the plan how much room it needs,
+//! and has the act lay out, work and verify. Every choice comes from the seed of the run.
+//!
+//! Some kinds work without a volume. They have [`Options`] and no act: `run` has their steps. [`Workload::subject`]
+//! tells the ones from the others.
 //!
 //! - `fio`: jobs with the names and the meaning of fio's own options;
 //! - `filebench`: its personalities fileserver, varmail, webserver and oltp;
@@ -15,39 +18,32 @@
 //! - `replay`: a trace of a mount.
 //!
 //! To add a kind: a module with its options (`#[serde(deny_unknown_fields)]`), a variant of [`Workload`], a line in
-//! `plan` and in `scaled`.
+//! `subject` and in `scaled`. One without a volume is a [`Subject`] of its own.
 
 mod committing;
-mod content;
 mod database;
 mod filebench;
 mod fio;
 mod metadata;
 mod offsets;
-mod pattern;
 mod raw;
 mod replay;
-mod stage;
-mod tally;
 mod tpcc;
 mod victims;
 mod ycsb;
 
 use crate::error::Result;
 use crate::spec::Size;
+use crate::stage::{Stage, Tally};
 pub(crate) use committing::Committing;
-pub(crate) use content::Content;
 use filebench::Filebench;
 use fio::Fio;
 use metadata::Metadata;
 pub(crate) use offsets::Offsets;
-pub(crate) use pattern::Pattern;
 pub(crate) use raw::Raw;
 pub(crate) use replay::Replay;
 use serde::{Deserialize, Serialize};
-pub(crate) use stage::{Stage, Traffic};
 use std::sync::Arc;
-pub(crate) use tally::Tally;
 use tpcc::Tpcc;
 pub(crate) use victims::{BLOCKS, Victims};
 use ycsb::Ycsb;
@@ -77,21 +73,37 @@ pub(crate) enum Workload {
     Committing(Committing),
 }
 
+/// What a workload works on, with its options.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// Files of a volume.
+    Volume(&'a dyn Plan),
+    /// The device itself.
+    Device(&'a Raw),
+    /// A segment table.
+    Segments(&'a Victims),
+    /// The lists of the metadata journal.
+    Lists(&'a Committing),
+}
+
 /// The options of one kind of workload.
-pub(crate) trait Plan {
+pub(crate) trait Options {
     /// Refuses what no run could do.
     fn check(&self) -> std::result::Result<(), String>;
 
-    /// Bytes of the files that the layout makes.
+    /// Bytes of the files that the layout makes; without a volume, of the device that are written.
     fn file_bytes(&self) -> u64;
+}
 
+/// The options of a workload on a volume.
+pub(crate) trait Plan: Options {
     /// The workload on a stage, before anything has been done.
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act>;
 }
 
 /// A workload at work. The methods are called once each, in this order, inside the simulation.
 pub(crate) trait Act {
-    /// Makes what the measured phase begins with; advances the progress by bytes, [`Plan::file_bytes`] in all.
+    /// Makes what the measured phase begins with; advances the progress by bytes, [`Options::file_bytes`] in all.
     fn lay_out(&mut self) -> Result<()>;
 
     /// How far the measured phase advances the progress in all (bytes, or operations); 0 if time ends it.
@@ -111,43 +123,34 @@ pub(crate) trait Act {
 }
 
 impl Workload {
-    /// The options of the kind.
-    fn plan(&self) -> &dyn Plan {
+    /// The subject, with the options of this workload.
+    pub(crate) fn subject(&self) -> Subject<'_> {
         match self {
-            Workload::Fio(fio) => fio,
-            Workload::Filebench(filebench) => filebench,
-            Workload::Raw(raw) => raw,
-            Workload::Metadata(metadata) => metadata,
-            Workload::Ycsb(ycsb) => ycsb,
-            Workload::Tpcc(tpcc) => tpcc,
-            Workload::Replay(replay) => replay,
-            Workload::Victims(victims) => victims,
-            Workload::Committing(committing) => committing,
+            Workload::Fio(fio) => Subject::Volume(fio),
+            Workload::Filebench(filebench) => Subject::Volume(filebench),
+            Workload::Raw(raw) => Subject::Device(raw),
+            Workload::Metadata(metadata) => Subject::Volume(metadata),
+            Workload::Ycsb(ycsb) => Subject::Volume(ycsb),
+            Workload::Tpcc(tpcc) => Subject::Volume(tpcc),
+            Workload::Replay(replay) => Subject::Volume(replay),
+            Workload::Victims(victims) => Subject::Segments(victims),
+            Workload::Committing(committing) => Subject::Lists(committing),
         }
     }
 
-    /// If it is one on the device itself: its options.
-    pub(crate) fn raw(&self) -> Option<&Raw> {
-        match self {
-            Workload::Raw(raw) => Some(raw),
-            _ => None,
-        }
+    /// Refuses what no run could do.
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        self.subject().options().check()
     }
 
-    /// If it is the choice of victims alone: its options.
-    pub(crate) fn victims(&self) -> Option<&Victims> {
-        match self {
-            Workload::Victims(victims) => Some(victims),
-            _ => None,
-        }
+    /// Bytes of the files that the layout makes; see [`Options::file_bytes`].
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.subject().options().file_bytes()
     }
 
-    /// If it is commits to the journal alone: its options.
-    pub(crate) fn committing(&self) -> Option<&Committing> {
-        match self {
-            Workload::Committing(committing) => Some(committing),
-            _ => None,
-        }
+    /// Whether there is a volume below it.
+    pub(crate) fn has_volume(&self) -> bool {
+        matches!(self.subject(), Subject::Volume(_))
     }
 
     /// The share of the users' space that its files are to take, in hundredths, if it asks for one.
@@ -171,11 +174,6 @@ impl Workload {
         serde_json::to_value(fio.layout()).ok()?.as_str().map(str::to_owned)
     }
 
-    /// Whether there is a volume below it.
-    pub(crate) fn has_volume(&self) -> bool {
-        self.raw().is_none() && self.victims().is_none() && self.committing().is_none()
-    }
-
     /// The same with smaller files and amounts.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         match self {
@@ -193,16 +191,14 @@ impl Workload {
     }
 }
 
-impl Plan for Workload {
-    fn check(&self) -> std::result::Result<(), String> {
-        self.plan().check()
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.plan().file_bytes()
-    }
-
-    fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
-        self.plan().act(stage)
+impl<'a> Subject<'a> {
+    /// The options of the kind.
+    fn options(self) -> &'a dyn Options {
+        match self {
+            Subject::Volume(plan) => plan,
+            Subject::Device(raw) => raw,
+            Subject::Segments(victims) => victims,
+            Subject::Lists(committing) => committing,
+        }
     }
 }

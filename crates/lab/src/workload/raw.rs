@@ -5,13 +5,12 @@
 //! can ask for in a second, as a thread that copies into a page cache has a limit of its own: what a slow device makes
 //! it miss is not made up for.
 
+use super::Options;
 use super::fio::{Generator, JobKind};
 use super::offsets::{Lfsr, Map, Offsets};
-use super::{Act, Plan, Stage};
 use crate::rng::Rng;
 use crate::spec::Size;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
@@ -96,7 +95,7 @@ impl Raw {
     }
 }
 
-impl Plan for Raw {
+impl Options for Raw {
     fn check(&self) -> Result<(), String> {
         let bs = self.bs.bytes();
         if !matches!(self.rw, JobKind::Write | JobKind::Randwrite) {
@@ -116,9 +115,5 @@ impl Plan for Raw {
 
     fn file_bytes(&self) -> u64 {
         (self.pages() + self.cold_pages()) * PAGE
-    }
-
-    fn act(&self, _stage: &Arc<Stage>) -> Box<dyn Act> {
-        unreachable!("there is no volume: `run::raw` does the work")
     }
 }

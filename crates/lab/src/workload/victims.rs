@@ -5,10 +5,9 @@
 //! they search is what the mount options say (`gc.select`, `gc.meta`), how far they look is `search`. The steps are in
 //! `run::victims`.
 
-use super::{Act, Plan, Stage};
+use super::Options;
 use crate::rng::Rng;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use steadyfs_core::Reach;
 
 /// Blocks of a segment.
@@ -97,7 +96,7 @@ impl Victims {
     }
 }
 
-impl Plan for Victims {
+impl Options for Victims {
     fn check(&self) -> Result<(), String> {
         if self.segments == 0 || self.segments > 1 << 23 {
             return Err(format!("workload.segments: {} is not between 1 and 8388608", self.segments));
@@ -119,9 +118,5 @@ impl Plan for Victims {
 
     fn file_bytes(&self) -> u64 {
         0
-    }
-
-    fn act(&self, _stage: &Arc<Stage>) -> Box<dyn Act> {
-        unreachable!("there is no volume: `run::victims` does the work")
     }
 }

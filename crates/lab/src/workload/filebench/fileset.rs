@@ -9,7 +9,7 @@
 use super::Settings;
 use crate::error::{Error, Result};
 use crate::rng::Rng;
-use crate::workload::pattern::Pattern;
+use crate::stage::Pattern;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use steadyfs_core::{Fs, InodeRef, NewInode};

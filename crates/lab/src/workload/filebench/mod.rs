@@ -16,8 +16,9 @@ mod flowops;
 mod oltp;
 mod semaphore;
 
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
 use crate::spec::Size;
+use crate::stage::Stage;
 use flowops::{FileServer, Flowop};
 use oltp::Oltp;
 use serde::{Deserialize, Serialize};
@@ -145,7 +146,7 @@ impl Filebench {
     }
 }
 
-impl Plan for Filebench {
+impl Options for Filebench {
     fn check(&self) -> Result<(), String> {
         let settings = match self {
             Filebench::Oltp(oltp) => return oltp.check(),
@@ -160,7 +161,9 @@ impl Plan for Filebench {
             _ => self.settings().map_or(0, |settings| settings.file_bytes()),
         }
     }
+}
 
+impl Plan for Filebench {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         match (self, self.settings()) {
             (Filebench::Oltp(oltp), _) => oltp.act(stage),

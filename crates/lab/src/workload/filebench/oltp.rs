@@ -16,9 +16,8 @@ use super::{check_runtime, check_size};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 use crate::spec::Size;
-use crate::workload::pattern::Pattern;
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Plan, Tally};
+use crate::stage::{self, Pattern, Stage, Tally};
+use crate::workload::{Act, Options, Plan};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +89,7 @@ impl Oltp {
     }
 }
 
-impl Plan for Oltp {
+impl Options for Oltp {
     fn check(&self) -> std::result::Result<(), String> {
         let counts = [
             ("nfiles", self.nfiles),
@@ -113,7 +112,9 @@ impl Plan for Oltp {
         let set = |files: u32, size: Size| size.bytes().saturating_mul(u64::from(files));
         set(self.nfiles, self.filesize).saturating_add(set(self.nlogfiles, self.logfilesize))
     }
+}
 
+impl Plan for Oltp {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(Database { shared: None, options: self.clone(), stage: Arc::clone(stage) })
     }

@@ -2,8 +2,8 @@
 
 use super::{FileLayout, Fio, Io, Job, Kind};
 use crate::error::{Error, Result};
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Tally};
+use crate::stage::{self, Stage, Tally};
+use crate::workload::Act;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::{FallocMode, InodeRef, NewInode};

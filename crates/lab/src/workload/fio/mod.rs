@@ -15,11 +15,11 @@
 mod against_fio;
 mod jobs;
 
-use super::content::Content;
 use super::offsets::{Lfsr, Map, Offsets, Zipf};
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
 use crate::rng::Rng;
 use crate::spec::Size;
+use crate::stage::{Content, Stage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -216,7 +216,7 @@ impl Fio {
     }
 }
 
-impl Plan for Fio {
+impl Options for Fio {
     fn check(&self) -> Result<(), String> {
         let bs = self.bs.bytes();
         if bs == 0 || !bs.is_multiple_of(PAGE) || bs > 64 << 20 {
@@ -252,7 +252,9 @@ impl Plan for Fio {
     fn file_bytes(&self) -> u64 {
         (self.blocks() * self.bs.bytes()).saturating_mul(u64::from(self.numjobs))
     }
+}
 
+impl Plan for Fio {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(jobs::Jobs::new(self, stage))
     }

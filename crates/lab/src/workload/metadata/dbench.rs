@@ -10,9 +10,8 @@ use super::check_count;
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 use crate::spec::Size;
-use crate::workload::pattern::Pattern;
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Plan, Tally};
+use crate::stage::{self, Pattern, Stage, Tally};
+use crate::workload::{Act, Options, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,7 +56,7 @@ impl Dbench {
     }
 }
 
-impl Plan for Dbench {
+impl Options for Dbench {
     fn check(&self) -> std::result::Result<(), String> {
         check_count("clients", self.clients.into(), 4096)?;
         check_count("nfiles", self.nfiles.into(), 1 << 20)?;
@@ -72,7 +71,9 @@ impl Plan for Dbench {
     fn file_bytes(&self) -> u64 {
         u64::from(self.clients) * u64::from(self.nfiles).saturating_mul(self.filesize.bytes() / 2)
     }
+}
 
+impl Plan for Dbench {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(Server { stage: Arc::clone(stage), options: self.clone(), clients: Vec::new() })
     }

@@ -8,9 +8,8 @@
 use super::check_count;
 use crate::error::{Error, Result};
 use crate::spec::Size;
-use crate::workload::pattern::Pattern;
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Plan, Tally};
+use crate::stage::{self, Pattern, Stage, Tally};
+use crate::workload::{Act, Options, Plan};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +128,7 @@ impl Mdtest {
     }
 }
 
-impl Plan for Mdtest {
+impl Options for Mdtest {
     fn check(&self) -> std::result::Result<(), String> {
         check_count("ranks", self.ranks.into(), 4096)?;
         check_count("items", self.items, 1 << 32)?;
@@ -151,7 +150,9 @@ impl Plan for Mdtest {
         let items = u64::from(self.ranks).saturating_mul(self.items);
         items.saturating_mul(self.write_bytes.bytes())
     }
+}
 
+impl Plan for Mdtest {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(Test { stage: Arc::clone(stage), options: self.clone(), forest: None })
     }

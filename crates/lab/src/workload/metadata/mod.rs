@@ -5,7 +5,8 @@ mod dbench;
 mod mdtest;
 mod patterns;
 
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
+use crate::stage::Stage;
 use dbench::Dbench;
 use mdtest::Mdtest;
 use patterns::Patterns;
@@ -43,7 +44,7 @@ impl Metadata {
     }
 }
 
-impl Plan for Metadata {
+impl Options for Metadata {
     fn check(&self) -> Result<(), String> {
         self.plan().check()
     }
@@ -51,7 +52,9 @@ impl Plan for Metadata {
     fn file_bytes(&self) -> u64 {
         self.plan().file_bytes()
     }
+}
 
+impl Plan for Metadata {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         self.plan().act(stage)
     }

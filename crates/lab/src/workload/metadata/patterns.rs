@@ -7,9 +7,8 @@
 use super::check_count;
 use crate::error::{Error, Result};
 use crate::spec::Size;
-use crate::workload::pattern::Pattern as Contents;
-use crate::workload::stage::{self, Stage};
-use crate::workload::{Act, Plan, Tally};
+use crate::stage::{self, Pattern as Contents, Stage, Tally};
+use crate::workload::{Act, Options, Plan};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +73,7 @@ impl Patterns {
     }
 }
 
-impl Plan for Patterns {
+impl Options for Patterns {
     fn check(&self) -> std::result::Result<(), String> {
         check_count("clients", self.clients.into(), 4096)?;
         check_count("rounds", self.rounds, 1 << 32)?;
@@ -85,7 +84,9 @@ impl Plan for Patterns {
     fn file_bytes(&self) -> u64 {
         self.dirty * self.dirty_bytes.bytes() + u64::from(self.clients) * DATABASE * DOCUMENT
     }
+}
 
+impl Plan for Patterns {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(Programs {
             stage: Arc::clone(stage),

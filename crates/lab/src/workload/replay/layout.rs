@@ -2,7 +2,7 @@
 
 use super::script::{ROOT, Script};
 use crate::error::{Error, Result};
-use crate::workload::Stage;
+use crate::stage::Stage;
 use std::collections::BTreeMap;
 use steadyfs_core::{InodeRef, NewInode, SetAttr};
 use steadyfs_device::PageBuf;

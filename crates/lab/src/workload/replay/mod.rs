@@ -10,8 +10,9 @@ mod script;
 #[cfg(test)]
 mod tests;
 
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
 use crate::spec::Size;
+use crate::stage::Stage;
 use script::Script;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -76,7 +77,7 @@ impl Replay {
     }
 }
 
-impl Plan for Replay {
+impl Options for Replay {
     fn check(&self) -> Result<(), String> {
         if !(0.0..=1e6).contains(&self.speed) {
             return Err(format!("workload.speed: {} is not between 0 (no waiting) and a million", self.speed));
@@ -87,7 +88,9 @@ impl Plan for Replay {
     fn file_bytes(&self) -> u64 {
         self.script().map_or(0, |script| script.initial_bytes() + self.fill.bytes())
     }
+}
 
+impl Plan for Replay {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(play::Player::new(self, stage))
     }

@@ -14,9 +14,10 @@ mod run;
 mod schema;
 
 use super::database::{Server, check_counts, database_options, defaults};
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
 use crate::engine::Config;
 use crate::spec::Size;
+use crate::stage::Stage;
 use std::sync::Arc;
 
 database_options! {
@@ -86,7 +87,7 @@ impl Tpcc {
     }
 }
 
-impl Plan for Tpcc {
+impl Options for Tpcc {
     fn check(&self) -> Result<(), String> {
         check_counts(&[("warehouses", self.warehouses.into(), 1 << 16)])?;
         if !(self.runtime > 0.0 && self.runtime < 1e6) {
@@ -99,7 +100,9 @@ impl Plan for Tpcc {
         let rows = schema::loaded_rows(self.warehouses.into());
         self.engine().file_bytes(&rows) + self.ballast_bytes()
     }
+}
 
+impl Plan for Tpcc {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(run::Terminals::new(self, stage))
     }

@@ -9,9 +9,10 @@ mod choose;
 mod run;
 
 use super::database::{Server, check_counts, database_options, defaults};
-use super::{Act, Plan, Stage};
+use super::{Act, Options, Plan};
 use crate::engine::Config;
 use crate::spec::Size;
+use crate::stage::Stage;
 use choose::Distribution;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -128,7 +129,7 @@ impl Ycsb {
     }
 }
 
-impl Plan for Ycsb {
+impl Options for Ycsb {
     fn check(&self) -> Result<(), String> {
         check_counts(&[
             ("recordcount", self.recordcount, 1 << 31),
@@ -151,7 +152,9 @@ impl Plan for Ycsb {
     fn file_bytes(&self) -> u64 {
         self.engine().file_bytes(&[self.recordcount]) + self.ballast_bytes()
     }
+}
 
+impl Plan for Ycsb {
     fn act(&self, stage: &Arc<Stage>) -> Box<dyn Act> {
         Box::new(run::Client::new(self, stage))
     }

@@ -1,5 +1,6 @@
 //! How far a run is: numbers that another thread may look at while it goes on.
 
+use crate::record::Row;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use steadyfs_rt::sim;
 
@@ -111,7 +112,7 @@ impl Progress {
     }
 
     /// What the last interval was like.
-    pub(crate) fn note(&self, row: &super::Row) {
+    pub(crate) fn note(&self, row: &Row) {
         self.virtual_ns.store((row.seconds * 1e9) as u64, Relaxed);
         self.kb_s.store(((row.app_write_mb_s + row.app_read_mb_s) * 1e3) as u64, Relaxed);
         self.free_sections.store(row.free_sections as u64, Relaxed);

@@ -1,14 +1,20 @@
 //! What a workload at work has around it: the volume, counters of what it moves, tasks that end together when one
-//! fails.
+//! fails. Contents of files, and times of operations, are for all workloads the same (`pattern`, `content`, `tally`).
 
-use super::tally::Tally;
+mod content;
+mod pattern;
+mod tally;
+
 use crate::error::{Error, Result};
-use crate::run::Progress;
+use crate::progress::Progress;
+pub(crate) use content::Content;
+pub(crate) use pattern::Pattern;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use steadyfs_core::Fs;
 use steadyfs_rt::{Instant, JoinHandle, now, spawn};
+pub(crate) use tally::Tally;
 
 /// Bytes that a workload has moved in the measured phase.
 #[derive(Default)]
