@@ -5,6 +5,7 @@
 //! future stays open. What a layer computes costs no device time.
 
 mod collected;
+mod collector;
 mod coupled;
 mod flat;
 mod interval;

@@ -18,6 +18,7 @@ pub(super) fn check<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<Str
     if space.mapped > ftl.pages {
         found.push(format!("{} pages are mapped on a device of {}", space.mapped, ftl.pages));
     }
+    ftl.collector.check(found);
     ftl.map.check(found);
 }
 
@@ -47,15 +48,15 @@ fn inverse<M: Map>(ftl: &Collected<M>, found: &mut Vec<String>) {
 /// Valid pages of each line, its state, and where it is listed.
 fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
     let pages = ftl.geometry.line_pages() as usize;
-    for (line, &kind) in ftl.kind.iter().enumerate() {
+    for (line, &kind) in ftl.collector.kinds().iter().enumerate() {
         let number = line as u32;
         let held = &ftl.reverse[line * pages..(line + 1) * pages];
         let valid = held.iter().filter(|&&page| page != M::NONE).count() as u32;
         if valid != ftl.valid[line] {
             found.push(format!("line {line} holds {valid} valid pages, {} were counted", ftl.valid[line]));
         }
-        let is_victim = ftl.victim.as_ref().is_some_and(|victim| victim.line == number);
-        let listed = ftl.victims.listed(number);
+        let is_victim = ftl.collector.victim.is_some_and(|victim| victim.line == number);
+        let listed = ftl.collector.victims.listed(number);
         let expected = (kind == LineState::Full && !is_victim).then_some(valid);
         if listed != expected {
             found.push(format!(
@@ -63,9 +64,9 @@ fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
             ));
         }
         let programmed = nand.lines()[number as usize + ftl.first_line as usize].programmed;
-        let open = ftl.host.iter().chain([&ftl.collector]).any(|point| point.line == Some(number));
+        let open = ftl.host.iter().chain([&ftl.copies]).any(|point| point.line == Some(number));
         let right = match kind {
-            LineState::Free => programmed == 0 && valid == 0 && ftl.free.contains(&number) && !open,
+            LineState::Free => programmed == 0 && valid == 0 && ftl.collector.free.contains(&number) && !open,
             LineState::Open => open,
             LineState::Full => !open,
             LineState::Awaiting => valid == 0 && !open,
@@ -73,14 +74,5 @@ fn lines<M: Map>(ftl: &Collected<M>, nand: &Nand, found: &mut Vec<String>) {
         if !right {
             found.push(format!("line {line} is {kind:?} with {programmed} units programmed and {valid} valid pages"));
         }
-    }
-    let full = ftl.kind.iter().filter(|&&kind| kind == LineState::Full).count() - usize::from(ftl.victim.is_some());
-    if full != ftl.victims.count() as usize {
-        found.push(format!("{full} lines are full, {} are candidates", ftl.victims.count()));
-    }
-    let free = ftl.kind.iter().filter(|&&kind| kind == LineState::Free).count();
-    let awaiting = ftl.kind.iter().filter(|&&kind| kind == LineState::Awaiting).count();
-    if free != ftl.free.len() || awaiting != ftl.awaiting.len() + ftl.erasing.len() {
-        found.push(format!("{free} free and {awaiting} collected lines are not those in the queues"));
     }
 }

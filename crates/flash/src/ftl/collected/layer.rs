@@ -1,56 +1,40 @@
 //! [`Collected`] as a translation layer.
 
-use super::{Collected, Erasing, check};
+use super::{Collected, check};
 use crate::ftl::LineState;
+use crate::ftl::collector::{Collects, Done};
 use crate::ftl::map::{Map, UNMAPPED};
 use crate::ftl::{Ftl, Space, ZoneError};
 use crate::media::Media;
-use crate::nand::{Line, Nand, Source};
+use crate::nand::{Line, Nand};
 use crate::stats::MapStats;
 use crate::units::Time;
 
 impl<M: Map> Ftl for Collected<M> {
     fn advance(&mut self, media: &mut Media, now: Time) {
         self.map.advance(now);
-        while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
-            if erase {
-                let Erasing { line, told, .. } = *self.erasing.front().unwrap_or_else(|| unreachable!("it is due"));
-                // Reads may have put off programs that it waits for.
-                if let Some(later) = media.unsafe_until(told, !self.safe_buffer, at) {
-                    self.erasing[0].at = later;
-                    continue;
-                }
-                self.erasing.pop_front();
-                media.erase(at, line + self.first_line);
-                assert_eq!(self.kind[line as usize], LineState::Awaiting, "line {line} was not collected");
-                self.kind[line as usize] = LineState::Free;
-                self.free.push_back(line);
-                continue;
+        while let Some((at, done)) = self.collector.step(media, now, !self.safe_buffer) {
+            if done == Done::Programmed {
+                self.ripen(media, at);
             }
-            let copied = self.copied.pop_front().unwrap_or_else(|| unreachable!("it is due"));
-            let to = (copied.line + self.first_line, copied.unit);
-            let end = media.program(at, at, to, Source::Collector, copied.pages);
-            self.copies_programmed += 1;
-            self.copies_end = self.copies_end.max(end);
-            self.ripen(media, at);
         }
     }
 
     fn next_due(&self) -> Option<Time> {
-        self.due().map(|(at, _)| at)
+        self.collector.next_due()
     }
 
     fn make_room(&mut self, media: &mut Media, now: Time, _page: u64, stream: usize) -> Result<(), Time> {
         // One free line is the collector's.
-        while self.host[stream].line.is_none() && self.free.len() <= 1 {
+        while self.host[stream].line.is_none() && self.collector.free.len() <= 1 {
             self.advance(media, now);
             match self.next_due() {
-                _ if self.free.len() > 1 => break,
+                _ if self.collector.free.len() > 1 => break,
                 Some(at) => return Err(at),
-                None if self.awaiting.front().is_some_and(|awaiting| self.host_waits(awaiting.written)) => {
+                None if self.collector.awaiting.front().is_some_and(|awaiting| self.host_waits(awaiting.written)) => {
                     self.flush(media, now, None);
                 }
-                None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
+                None if self.has_victim() && self.collect_unit(media, now) => {}
                 None => self.pad(media, now),
             }
         }
@@ -126,17 +110,18 @@ impl<M: Map> Ftl for Collected<M> {
         }
         // A copy of nine tenths of a line now may be one of less later.
         let most = self.geometry.line_pages() / 10 * 9;
-        let few = self.coming() <= self.policy.idle_gc_lines;
-        self.victim.is_some() || few && self.victims.fewest().is_some_and(|(_, valid)| valid <= most)
+        let few = self.collector.coming() <= self.policy.idle_gc_lines;
+        self.collector.victim.is_some()
+            || few && self.collector.victims.fewest().is_some_and(|(_, valid)| valid <= most)
     }
 
     fn idle(&mut self, media: &mut Media, now: Time) -> Option<Time> {
-        if !self.wants_idle() || (self.victim.is_none() && !self.choose()) {
+        if !self.wants_idle() || !self.has_victim() {
             return None;
         }
         // A row at a time, and no further than the chips have got.
         for _ in 0..self.geometry.chips() {
-            if self.victim.is_some() && !self.collect_unit(media, now) {
+            if self.collector.victim.is_some() && !self.collect_unit(media, now) {
                 if self.next_due().is_none() {
                     self.pad(media, now);
                 }
@@ -148,8 +133,9 @@ impl<M: Map> Ftl for Collected<M> {
 
     fn restart(&mut self) {
         self.map.restart();
-        (self.copies_end, self.written_end) = (0, 0);
-        self.host.iter_mut().chain([&mut self.collector]).for_each(|point| point.ready = 0);
+        self.collector.restart();
+        self.written_end = 0;
+        self.host.iter_mut().chain([&mut self.copies]).for_each(|point| point.ready = 0);
     }
 
     fn space(&self, nand: &Nand) -> Space {
@@ -158,13 +144,13 @@ impl<M: Map> Ftl for Collected<M> {
         let mut written: u64 = 0;
         for (line, state) in lines.iter().enumerate() {
             // Pages on their way to the chips have been written, too.
-            let pages = match self.kind[line] {
+            let pages = match self.collector.kinds()[line] {
                 LineState::Full | LineState::Awaiting => u64::from(self.geometry.line_pages()),
                 _ => u64::from(state.programmed) * unit_pages,
             };
             written += pages;
         }
-        let open = self.host.iter().chain([&self.collector]);
+        let open = self.host.iter().chain([&self.copies]);
         for point in open.filter(|point| point.line.is_some()) {
             let line = point.line.unwrap_or(0);
             written += u64::from(point.page) - u64::from(lines[line as usize].programmed) * unit_pages;

@@ -2,9 +2,8 @@
 //! business: a flat one, or one of intervals.
 //!
 //! Host writes go to an open line per stream, copies to an open line of the collector. The victim is the line with the
-//! fewest valid pages. It is collected unit by unit, in step with the host. While a victim of P pages with V valid is
-//! collected, the host gets the P - V pages that it yields. So collection neither falls behind nor stops the host for a
-//! whole line. Only when lines run out all the same does the host wait.
+//! fewest valid pages. It is collected in step with the host (`collector`). So collection neither falls behind nor
+//! stops the host for a whole line. Only when lines run out all the same does the host wait.
 //!
 //! Copies are read before they are written. A victim is erased when all its copies have been programmed, and with them
 //! all that the host had written by then. Those writes are why other pages of the victim are not valid. So at any
@@ -24,17 +23,15 @@ mod check;
 mod layer;
 
 use super::Ftl;
-use super::LineState;
+use super::collector::{Awaiting, Collector, Collects, CopiedUnit, Victim};
 use super::map::{Map, UNMAPPED};
-use super::victims::Victims;
 use crate::media::Media;
 use crate::nand::{Line, Source};
 use crate::parameters::{Geometry, Parameters, Policy};
 use crate::units::Time;
-use std::collections::VecDeque;
 
-/// Fixed point of the collector's pace.
-const ONE: u64 = 1 << 10;
+/// The only stream of copies.
+const COPIES: usize = 0;
 
 /// Where pages are added.
 #[derive(Debug, Default)]
@@ -46,45 +43,6 @@ struct WritePoint {
     ready: Time,
     /// Number of the host page that was first in the open unit.
     first: u64,
-}
-
-#[derive(Debug)]
-struct Victim {
-    line: Line,
-    /// Next unit to look at.
-    unit: u32,
-    /// Victim pages to look at per page that the host writes, times [`ONE`].
-    rate: u64,
-    /// The collector's unit that holds its last copy.
-    last_copy: u64,
-}
-
-/// A collected line, and what has to be programmed before it is erased.
-#[derive(Debug, Clone, Copy)]
-struct Awaiting {
-    line: Line,
-    /// The collector's units up to this one.
-    copies: u64,
-    /// The host's pages up to this one.
-    written: u64,
-}
-
-/// A line that is erased when its contents are safe elsewhere: not before this time, nor before those programs have
-/// ended that had been told when it was queued.
-#[derive(Debug, Clone, Copy)]
-struct Erasing {
-    at: Time,
-    line: Line,
-    told: u64,
-}
-
-/// A unit of copies that will be there at `ready`.
-#[derive(Debug)]
-struct CopiedUnit {
-    ready: Time,
-    line: Line,
-    unit: u32,
-    pages: u32,
 }
 
 /// See the head of the module.
@@ -99,25 +57,14 @@ pub(crate) struct Collected<M: Map> {
     map: M,
     reverse: Vec<M::Page>,
     valid: Vec<u32>,
-    kind: Vec<LineState>,
-    victims: Victims,
-    free: VecDeque<Line>,
+    collector: Collector,
     host: Vec<WritePoint>,
-    collector: WritePoint,
-    victim: Option<Victim>,
-    credit: u64,
-    /// Units of copies that were filled, and programmed.
-    copies_filled: u64,
-    copies_programmed: u64,
-    copies_end: Time,
-    copied: VecDeque<CopiedUnit>,
+    copies: WritePoint,
     /// Pages of the host so far, and the end of its last program.
     written: u64,
     written_end: Time,
     /// The host's pages are safe when they are in the buffer.
     safe_buffer: bool,
-    awaiting: VecDeque<Awaiting>,
-    erasing: VecDeque<Erasing>,
     live: Vec<(u32, M::Page)>,
     mapped: u64,
 }
@@ -145,22 +92,12 @@ impl<M: Map> Collected<M> {
             map,
             reverse: vec![M::NONE; flash_pages as usize],
             valid: vec![0; lines as usize],
-            kind: vec![LineState::Free; lines as usize],
-            victims: Victims::new(lines, geometry.line_pages()),
-            free: (0..lines).collect(),
+            collector: Collector::new(geometry, first_line, lines, policy.gc_lines),
             host: (0..policy.streams).map(|_| WritePoint::default()).collect(),
-            collector: WritePoint::default(),
-            victim: None,
-            credit: 0,
-            copies_filled: 0,
-            copies_programmed: 0,
-            copies_end: 0,
-            copied: VecDeque::new(),
+            copies: WritePoint::default(),
             written: 0,
             written_end: 0,
             safe_buffer,
-            awaiting: VecDeque::new(),
-            erasing: VecDeque::new(),
             live: Vec::new(),
             mapped: 0,
         }
@@ -184,7 +121,7 @@ impl<M: Map> Collected<M> {
         let held = std::mem::replace(&mut self.reverse[old as usize], M::NONE);
         assert_eq!(M::number(held), page, "the reverse map points elsewhere");
         self.valid[line as usize] -= 1;
-        self.victims.update(line, self.valid[line as usize]);
+        self.collector.victims.update(line, self.valid[line as usize]);
         self.mapped -= 1;
     }
 
@@ -192,14 +129,12 @@ impl<M: Map> Collected<M> {
     fn place(&mut self, media: &mut Media, stream: Option<usize>, page: u64, ready: Time) -> bool {
         let point = match stream {
             Some(stream) => &mut self.host[stream],
-            None => &mut self.collector,
+            None => &mut self.copies,
         };
         let line = match point.line {
             Some(line) => line,
             None => {
-                let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
-                assert_eq!(self.kind[line as usize], LineState::Free, "line {line} is not free");
-                self.kind[line as usize] = LineState::Open;
+                let line = self.collector.open();
                 *point = WritePoint { line: Some(line), page: 0, ..*point };
                 line
             }
@@ -233,15 +168,14 @@ impl<M: Map> Collected<M> {
         let unit_pages = self.geometry.unit_pages();
         let point = match stream {
             Some(stream) => &mut self.host[stream],
-            None => &mut self.collector,
+            None => &mut self.copies,
         };
         let line = point.line.unwrap_or_else(|| panic!("a unit without a line"));
         assert!(point.page > 0 && point.page.is_multiple_of(unit_pages), "a unit that is not full");
         let unit = point.page / unit_pages - 1;
         if point.page == self.geometry.line_pages() {
             point.line = None;
-            self.kind[line as usize] = LineState::Full;
-            self.victims.insert(line, self.valid[line as usize]);
+            self.collector.fill(line, self.valid[line as usize]);
         }
         (line, unit, point.ready)
     }
@@ -265,55 +199,72 @@ impl<M: Map> Collected<M> {
 
     /// Lets those lines be erased whose contents are safe elsewhere.
     fn ripen(&mut self, media: &Media, now: Time) {
-        while let Some(&Awaiting { line, copies, written }) = self.awaiting.front() {
-            if copies > self.copies_programmed || self.host_waits(written) {
+        while let Some(&Awaiting { copies, written, .. }) = self.collector.awaiting.front() {
+            if !self.collector.are_programmed(copies) || self.host_waits(written) {
                 return;
             }
-            self.awaiting.pop_front();
             let written_end = if self.safe_buffer { 0 } else { self.written_end };
-            let at = now.max(self.copies_end).max(written_end);
-            let after = self.erasing.back().map_or(0, |erasing| erasing.at);
-            self.erasing.push_back(Erasing { at: at.max(after), line, told: media.nand.told() });
+            let at = now.max(self.collector.copies_end).max(written_end);
+            self.collector.queue_erase(0, at, media.nand.told());
         }
     }
 
     /// Puts a unit of copies in line for its chip.
     fn copies_full(&mut self, pages: u32) {
         let (line, unit, ready) = self.filled(None);
-        self.copies_filled += 1;
-        self.copied.push_back(CopiedUnit { ready, line, unit, pages });
+        self.collector.copied(CopiedUnit { ready, line, unit, pages, stream: COPIES });
     }
 
-    /// Lines that are free or will be shortly.
-    fn coming(&self) -> u32 {
-        (self.free.len() + self.awaiting.len() + self.erasing.len()) as u32
+    /// The victim holds nothing any more: it is erased when its copies are safe.
+    fn collected(&mut self, media: &Media, now: Time) {
+        let Some(Victim { line, copies, .. }) = self.collector.victim.take() else { return };
+        assert_eq!(self.valid[line as usize], 0, "a collected line holds valid pages");
+        self.collector.give_up(Awaiting { line, copies, written: self.written });
+        self.ripen(media, now);
     }
 
-    /// Chooses the line with the fewest valid pages; none if all are valid in every line.
+    /// Fills open units with padding: there is nothing else to fill them with, and collected lines wait for them.
+    fn pad(&mut self, media: &mut Media, now: Time) {
+        let unit_pages = self.geometry.unit_pages();
+        let pages = if self.copies.line.is_some() { self.copies.page % unit_pages } else { 0 };
+        assert!(!self.collector.awaiting.is_empty(), "nothing to collect on a full device");
+        if pages > 0 {
+            self.copies.page += unit_pages - pages;
+            self.copies_full(pages);
+        }
+        self.flush(media, now, None);
+    }
+}
+
+impl<M: Map> Collects for Collected<M> {
+    const MOST_BEHIND: u64 = u64::MAX;
+
+    fn collector(&mut self) -> &mut Collector {
+        &mut self.collector
+    }
+
+    fn wants(&self) -> bool {
+        self.collector.is_short()
+    }
+
+    /// The line with the fewest valid pages; none if all are valid in every line.
     fn choose(&mut self) -> bool {
-        assert!(self.victim.is_none(), "one victim at a time");
         let pages = self.geometry.line_pages();
-        let Some((line, valid)) = self.victims.fewest().filter(|&(_, valid)| valid < pages) else { return false };
-        assert!(
-            self.victims.remove(line) && self.kind[line as usize] == LineState::Full,
-            "line {line} is no candidate"
-        );
-        let rate = (u64::from(pages) * ONE).div_ceil(u64::from(pages - valid));
-        self.victim = Some(Victim { line, unit: 0, rate, last_copy: 0 });
-        true
+        let fewest = self.collector.victims.fewest().filter(|&(_, valid)| valid < pages);
+        fewest.inspect(|&(line, valid)| self.collector.begin(line, valid)).is_some()
     }
 
-    /// Copies what is valid in the victim's next unit. False if the collector has no line to copy to.
+    /// False if the collector has no line to copy to.
     fn collect_unit(&mut self, media: &mut Media, now: Time) -> bool {
-        let Some(Victim { line, unit, mut last_copy, .. }) = self.victim else { return false };
+        let Some(Victim { line, unit, mut copies, .. }) = self.collector.victim else { return false };
         let unit_pages = self.geometry.unit_pages();
         let first = line * self.geometry.line_pages() + unit * unit_pages;
         let mut live = std::mem::take(&mut self.live);
         live.clear();
         let pages = (first..first + unit_pages).map(|at| (at, self.reverse[at as usize]));
         live.extend(pages.filter(|&(_, page)| page != M::NONE));
-        let left = self.collector.line.map_or(0, |_| self.geometry.line_pages() - self.collector.page);
-        let room = live.len() as u32 <= left || !self.free.is_empty();
+        let left = self.copies.line.map_or(0, |_| self.geometry.line_pages() - self.copies.page);
+        let room = live.len() as u32 <= left || !self.collector.free.is_empty();
         if room && !live.is_empty() {
             let count = live.len() as u32;
             let ready = media.read(now, (line + self.first_line, unit), count, Source::Collector, |_, _| ());
@@ -321,7 +272,7 @@ impl<M: Map> Collected<M> {
                 assert_eq!(self.map.get(M::number(page)), at, "the map points elsewhere");
                 self.reverse[at as usize] = M::NONE;
                 self.mapped -= 1;
-                last_copy = self.copies_filled + 1;
+                copies = self.collector.filling(COPIES);
                 if self.place(media, None, M::number(page), ready) {
                     self.copies_full(unit_pages);
                 }
@@ -329,60 +280,13 @@ impl<M: Map> Collected<M> {
             self.valid[line as usize] -= count;
         }
         self.live = live;
-        let done = unit + 1 == self.geometry.line_units();
-        if let Some(victim) = self.victim.as_mut().filter(|_| room) {
-            (victim.unit, victim.last_copy) = (unit + 1, last_copy);
-            if done {
+        if room {
+            self.collector.looked_at(copies);
+            if unit + 1 == self.geometry.line_units() {
                 self.collected(media, now);
             }
         }
         room
-    }
-
-    /// The victim holds nothing any more: it is erased when its copies are safe.
-    fn collected(&mut self, media: &Media, now: Time) {
-        let Some(victim) = self.victim.take() else { return };
-        assert_eq!(self.valid[victim.line as usize], 0, "a collected line holds valid pages");
-        self.kind[victim.line as usize] = LineState::Awaiting;
-        let (line, written) = (victim.line, self.written);
-        self.awaiting.push_back(Awaiting { line, copies: victim.last_copy, written });
-        self.ripen(media, now);
-    }
-
-    /// Collects in step with one page of the host.
-    fn pace(&mut self, media: &mut Media, now: Time) {
-        if self.victim.is_none() && (self.coming() > self.policy.gc_lines || !self.choose()) {
-            self.credit = 0;
-            return;
-        }
-        let behind = u64::from(self.policy.gc_lines.saturating_sub(self.coming()));
-        let unit = u64::from(self.geometry.unit_pages()) * ONE;
-        self.credit += self.victim.as_ref().map_or(0, |victim| victim.rate) * (1 + behind);
-        while self.credit >= unit && self.collect_unit(media, now) {
-            self.credit -= unit;
-            if self.victim.is_none() && (self.coming() > self.policy.gc_lines || !self.choose()) {
-                self.credit = 0;
-            }
-        }
-    }
-
-    /// Fills open units with padding: there is nothing else to fill them with, and collected lines wait for them.
-    fn pad(&mut self, media: &mut Media, now: Time) {
-        let unit_pages = self.geometry.unit_pages();
-        let pages = if self.collector.line.is_some() { self.collector.page % unit_pages } else { 0 };
-        assert!(!self.awaiting.is_empty(), "nothing to collect on a full device");
-        if pages > 0 {
-            self.collector.page += unit_pages - pages;
-            self.copies_full(pages);
-        }
-        self.flush(media, now, None);
-    }
-
-    /// The work that is due first: a unit of copies or an erase.
-    fn due(&self) -> Option<(Time, bool)> {
-        let program = self.copied.front().map(|unit| (unit.ready, false));
-        let erase = self.erasing.front().map(|erasing| (erasing.at, true));
-        program.into_iter().chain(erase).min()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ftl::flat::FlatMap;
+use crate::ftl::{Ftl, LineState};
 use crate::parameters::Preset;
 use crate::units::nanos;
 
@@ -32,8 +33,8 @@ fn copies_are_read_before_they_are_programmed() {
     let (mut ftl, mut media, now, _) = filled(2);
     let sense = nanos(Preset::Samsung970Pro.parameters().timing.sense[0]);
     assert!(ftl.idle(&mut media, now).is_some(), "there is something to gain");
-    assert!(ftl.copied.len() > 3, "{} units", ftl.copied.len());
-    let ready: Vec<_> = ftl.copied.iter().map(|unit| unit.ready).collect();
+    assert!(ftl.collector.copied.len() > 3, "{} units", ftl.collector.copied.len());
+    let ready: Vec<_> = ftl.collector.copied.iter().map(|unit| unit.ready).collect();
     assert!(ready.iter().all(|&ready| ready > now + sense) && ready.is_sorted(), "{now} {ready:?}");
     let programmed = media.nand.counters().gc_programmed;
     ftl.advance(&mut media, ready[0] - 1);
@@ -47,20 +48,20 @@ fn copies_are_read_before_they_are_programmed() {
 #[test]
 fn a_victim_is_free_when_it_is_erased_and_that_is_when_its_copies_are_safe() {
     let (mut ftl, mut media, now, line) = filled(2);
-    let (victim, valid) = ftl.victims.fewest().expect("lines are full");
+    let (victim, valid) = ftl.collector.victims.fewest().expect("lines are full");
     assert_eq!((u64::from(victim), u64::from(valid)), (0, line / 2), "the line with the fewest valid pages");
-    while ftl.kind[0] != LineState::Awaiting {
+    while ftl.collector.kinds()[0] != LineState::Awaiting {
         assert!(ftl.idle(&mut media, now).is_some());
     }
-    assert!(!ftl.free.contains(&0) && !ftl.awaiting.is_empty());
+    assert!(!ftl.collector.free.contains(&0) && !ftl.collector.awaiting.is_empty());
     let mut at = now;
-    while !ftl.awaiting.is_empty() {
+    while !ftl.collector.awaiting.is_empty() {
         at = ftl.next_due().expect("copies are on their way");
         ftl.advance(&mut media, at);
         assert_eq!(media.nand.lines()[0].erases, 0);
     }
-    assert_eq!(ftl.next_due(), Some(ftl.copies_end.max(ftl.written_end)));
-    assert!(ftl.copies_end > at, "the last program has yet to end");
-    ftl.advance(&mut media, ftl.copies_end);
-    assert!(ftl.free.contains(&0) && media.nand.lines()[0].erases == 1);
+    assert_eq!(ftl.next_due(), Some(ftl.collector.copies_end.max(ftl.written_end)));
+    assert!(ftl.collector.copies_end > at, "the last program has yet to end");
+    ftl.advance(&mut media, ftl.collector.copies_end);
+    assert!(ftl.collector.free.contains(&0) && media.nand.lines()[0].erases == 1);
 }

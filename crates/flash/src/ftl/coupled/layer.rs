@@ -1,7 +1,8 @@
 //! [`Coupled`] as a translation layer.
 
-use super::{COLLECTORS, Coupled, OPEN_ZONES, UNBOUND, check};
+use super::{COLLECTORS, Coupled, FREE, OPEN_ZONES, UNBOUND, check};
 use crate::ftl::LineState;
+use crate::ftl::collector::{Collects, Done};
 use crate::ftl::{Ftl, Space, ZoneError};
 use crate::media::Media;
 use crate::nand::{Line, Nand};
@@ -17,13 +18,17 @@ impl Ftl for Coupled {
         self.meta.advance(media, now);
         self.log.advance(media, now);
         self.clock = now;
-        while let Some((at, erase)) = self.due().filter(|&(at, _)| at <= now) {
-            self.do_due(media, at, erase);
+        while let Some((at, done)) = self.collector.step(media, now, false) {
+            match done {
+                Done::Programmed => self.ripen(at),
+                Done::Erased(line) => self.lines[line as usize] = FREE,
+                Done::PutOff => {}
+            }
         }
     }
 
     fn next_due(&self) -> Option<Time> {
-        let own = self.due().map(|(at, _)| at);
+        let own = self.collector.next_due();
         own.into_iter().chain(self.meta.next_due()).chain(self.log.next_due()).min()
     }
 
@@ -35,15 +40,15 @@ impl Ftl for Coupled {
         if at > 0 || self.zones[zone as usize] != UNBOUND {
             return Ok(());
         }
-        while self.free.len() <= COLLECTORS {
+        while self.collector.free.len() <= COLLECTORS {
             self.advance(media, now);
             self.take_empty(now);
-            match self.due() {
-                _ if self.free.len() > COLLECTORS => break,
-                Some((at, _)) if at > now => return Err(at),
+            match self.collector.next_due() {
+                _ if self.collector.free.len() > COLLECTORS => break,
+                Some(at) if at > now => return Err(at),
                 Some(_) => {}
-                None if (self.victim.is_some() || self.choose()) && self.collect_unit(media, now) => {}
-                None if !self.awaiting.is_empty() && self.pad() => {}
+                None if self.has_victim() && self.collect_unit(media, now) => {}
+                None if !self.collector.awaiting.is_empty() && self.pad() => {}
                 None => return Err(FOR_THE_HOST),
             }
         }
@@ -66,6 +71,9 @@ impl Ftl for Coupled {
         if at + 1 == self.geometry.line_pages() {
             self.open.remove(&zone);
             self.fill(line);
+        }
+        if self.collector.victim.is_none() {
+            self.take_empty(now);
         }
         self.pace(media, now);
         end
@@ -96,8 +104,9 @@ impl Ftl for Coupled {
             self.take(Step::Discard(block));
             gone(page);
             let line = self.zones[self.place(page).0 as usize];
-            if self.lines[line as usize].kind == LineState::Full {
-                self.victims.update(line, self.live_in(line));
+            if self.collector.kinds()[line as usize] == LineState::Full {
+                let live = self.live_in(line);
+                self.collector.victims.update(line, live);
             }
         }
         count
@@ -127,7 +136,8 @@ impl Ftl for Coupled {
         self.log.restart();
         self.open.values_mut().for_each(|open| open.ready = 0);
         self.targets.iter_mut().flatten().for_each(|target| target.ready = 0);
-        (self.copies_end, self.clock) = (0, 0);
+        self.collector.restart();
+        self.clock = 0;
     }
 
     fn space(&self, nand: &Nand) -> Space {

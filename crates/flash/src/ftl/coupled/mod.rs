@@ -7,8 +7,8 @@
 //! Discards come when a checkpoint no longer needs a page, so what is not live is needed by nobody. Metadata is
 //! page-mapped, on lines of its own.
 //!
-//! A victim is erased when its copies have been programmed. Collection keeps in step with the host, as that of
-//! `collected` does. It stops while the host has to say what it needs, when the bound of records is reached, and when
+//! A victim is erased when its copies have been programmed. Collection keeps in step with the host (`collector`). It
+//! stops while the host has to say what it needs, when the bound of records is reached, and when
 //! no zone of the GC area is free. The host then goes on to write in the lines that are kept for that
 //! (`Migrations::room`). They come back first, when the host completes records.
 //!
@@ -29,16 +29,15 @@ mod collect;
 mod layer;
 mod records;
 
-use super::LineState;
 use super::PageMap;
+use super::collector::Collector;
 use super::flat::FlatMap;
 use super::partial_log::PartialLog;
-use super::victims::Victims;
 use crate::media::Media;
 use crate::nand::{Line, Source};
-use crate::parameters::{Coupling, Geometry, ParameterError, Parameters, Policy};
+use crate::parameters::{Coupling, Geometry, ParameterError, Parameters};
 use crate::units::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use steadyfs_device::{Ledger, MigrationGeometry, PageBuf, Sort, Step};
 
 /// Zones that the host may be writing at a time.
@@ -51,11 +50,13 @@ const UNBOUND: Line = Line::MAX;
 /// A line, and the zone that is bound to it.
 #[derive(Debug, Clone, Copy)]
 struct Bound {
-    kind: LineState,
     zone: u32,
     /// Pages that have their place.
     placed: u32,
 }
+
+/// A line that is bound to no zone.
+const FREE: Bound = Bound { zone: u32::MAX, placed: 0 };
 
 /// A zone that the host is writing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,41 +76,10 @@ struct Target {
     ready: Time,
 }
 
-#[derive(Debug)]
-struct Victim {
-    line: Line,
-    /// Next unit to look at.
-    unit: u32,
-    /// Victim pages to look at per page that the host writes, times `ONE`.
-    rate: u64,
-    /// The unit of copies that holds its last one.
-    copies: (Sort, u64),
-}
-
-/// A line that is erased when its copies are safe: not before this time, nor before the programs of copies have ended
-/// that had been told when it was queued.
-#[derive(Debug, Clone, Copy)]
-struct Erasing {
-    at: Time,
-    line: Line,
-    told: u64,
-}
-
-/// A unit of copies that will be there at `ready`.
-#[derive(Debug)]
-struct CopiedUnit {
-    ready: Time,
-    line: Line,
-    unit: u32,
-    pages: u32,
-    sort: Sort,
-}
-
 /// See the head of the module.
 #[derive(Debug)]
 pub(crate) struct Coupled {
     geometry: Geometry,
-    policy: Policy,
     shape: Coupling,
     areas: MigrationGeometry,
     meta: PageMap,
@@ -118,7 +88,7 @@ pub(crate) struct Coupled {
     zones: Vec<Line>,
     lines: Vec<Bound>,
     first_line: Line,
-    free: VecDeque<Line>,
+    collector: Collector,
     open: BTreeMap<u32, OpenZone>,
     targets: [Option<Target>; 2],
     /// Where the search for a free zone of the GC area goes on.
@@ -127,18 +97,6 @@ pub(crate) struct Coupled {
     scarce: bool,
     /// So few that the host is to complete records.
     hurries: bool,
-    victims: Victims,
-    victim: Option<Victim>,
-    credit: u64,
-    /// Units of copies of each sort that were filled, and programmed.
-    filled: [u64; 2],
-    programmed: [u64; 2],
-    copies_end: Time,
-    /// Number of the last program of copies.
-    copies_told: u64,
-    copied: VecDeque<CopiedUnit>,
-    awaiting: Vec<(Line, (Sort, u64))>,
-    erasing: VecDeque<Erasing>,
     log: PartialLog,
     /// How many waiting records may be delivered.
     due: usize,
@@ -181,33 +139,22 @@ impl Coupled {
         let (geometry, areas) = (parameters.geometry, areas(parameters, shape, pages));
         let meta_lines = PageMap::lines_for(&geometry, &parameters.policy, shape.meta) as Line;
         let own = lines - meta_lines - 2;
-        let free = Bound { kind: LineState::Free, zone: u32::MAX, placed: 0 };
+        let low = parameters.policy.gc_lines + shape.reserve_lines;
         Coupled {
             geometry,
-            policy: parameters.policy,
             shape,
             meta: PageMap::new(parameters, FlatMap::new(shape.meta), shape.meta, 0, meta_lines),
             ledger: Ledger::new(areas.clone()),
             zones: vec![UNBOUND; ((areas.gc.end - areas.regular.start) / areas.zone) as usize],
             areas,
-            lines: vec![free; own as usize],
+            lines: vec![FREE; own as usize],
             first_line: meta_lines,
-            free: (0..own).collect(),
+            collector: Collector::new(geometry, meta_lines, own, low),
             open: BTreeMap::new(),
             targets: [None; 2],
             next_target: 0,
             scarce: false,
             hurries: false,
-            victims: Victims::new(own, geometry.line_pages()),
-            victim: None,
-            credit: 0,
-            filled: [0; 2],
-            programmed: [0; 2],
-            copies_end: 0,
-            copies_told: 0,
-            copied: VecDeque::new(),
-            awaiting: Vec::new(),
-            erasing: VecDeque::new(),
             log: PartialLog::new([lines - 2, lines - 1], geometry.line_units(), geometry.unit_pages()),
             due: 0,
             clock: 0,
@@ -244,18 +191,17 @@ impl Coupled {
 
     /// Binds a zone to a free line.
     fn bind(&mut self, zone: u32) -> Line {
-        let line = self.free.pop_front().unwrap_or_else(|| panic!("a line was promised"));
-        assert_eq!(self.lines[line as usize].kind, LineState::Free, "line {line} is not free");
+        let line = self.collector.open();
         assert_eq!(self.zones[zone as usize], UNBOUND, "zone {zone} is bound already");
-        self.lines[line as usize] = Bound { kind: LineState::Open, zone, placed: 0 };
+        self.lines[line as usize] = Bound { zone, placed: 0 };
         self.zones[zone as usize] = line;
         line
     }
 
     /// A line gets no more pages.
     fn fill(&mut self, line: Line) {
-        self.lines[line as usize].kind = LineState::Full;
-        self.victims.insert(line, self.live_in(line));
+        let live = self.live_in(line);
+        self.collector.fill(line, live);
     }
 
     /// The last unit of a host's zone has all that it will get.

@@ -73,7 +73,7 @@ impl Coupled {
     /// a line for each zone that these pages may begin and not fill.
     pub(crate) fn room(&self) -> u64 {
         let kept = COLLECTORS as u64 + OPEN_ZONES;
-        u64::from(self.coming()).saturating_sub(kept) * u64::from(self.geometry.line_pages())
+        u64::from(self.collector.coming()).saturating_sub(kept) * u64::from(self.geometry.line_pages())
     }
 
     pub(crate) fn resume(&mut self, media: &mut Media, now: Time, served: u64) -> Result<u64, Broken> {
