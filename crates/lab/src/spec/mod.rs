@@ -4,6 +4,7 @@
 //! an error that names it and lists those that there are. [`Experiment::set`] changes a key before a run,
 //! [`Experiment::scaled`] makes everything that has a size smaller by the same factor.
 
+mod builtin;
 mod collection;
 mod near;
 mod size;
@@ -13,6 +14,7 @@ mod window;
 
 use crate::error::{Error, Result};
 use crate::workload::Workload;
+pub use builtin::{builtin, builtin_text, builtins};
 pub(crate) use collection::Collection;
 use serde::{Deserialize, Serialize};
 pub use size::Scale;
@@ -25,63 +27,6 @@ use steadyfs_rt::sim::{Costs, SimConfig};
 pub use sweep::Sweep;
 pub(crate) use volume::{VolumeKind, VolumeSpec};
 pub use window::{Span, Window};
-
-/// The experiments that are part of the program: name and text.
-const BUILTIN: [(&str, &str); 53] = [
-    ("d2fs-fig1-devgc", include_str!("../../experiments/d2fs-fig1-devgc.toml")),
-    ("d2fs-fio", include_str!("../../experiments/d2fs-fio.toml")),
-    ("d2fs-table1", include_str!("../../experiments/d2fs-table1.toml")),
-    ("d2fs-fig10", include_str!("../../experiments/d2fs-fig10.toml")),
-    ("d2fs-fig16", include_str!("../../experiments/d2fs-fig16.toml")),
-    ("d2fs-against", include_str!("../../experiments/d2fs-against.toml")),
-    ("d2fs-ycsb", include_str!("../../experiments/d2fs-ycsb.toml")),
-    ("d2fs-overwrites", include_str!("../../experiments/d2fs-overwrites.toml")),
-    ("d2fs-tpcc", include_str!("../../experiments/d2fs-tpcc.toml")),
-    ("d2fs-recovery", include_str!("../../experiments/d2fs-recovery.toml")),
-    ("zf2fs-fio", include_str!("../../experiments/zf2fs-fio.toml")),
-    ("d2fs-fileserver", include_str!("../../experiments/d2fs-fileserver.toml")),
-    ("f2fs-fill", include_str!("../../experiments/f2fs-fill.toml")),
-    ("scalelfs-fig2a", include_str!("../../experiments/scalelfs-fig2a.toml")),
-    ("scalelfs-fig9", include_str!("../../experiments/scalelfs-fig9.toml")),
-    ("victim-formulas", include_str!("../../experiments/victim-formulas.toml")),
-    ("smoke", include_str!("../../experiments/smoke.toml")),
-    ("scalelfs-fig9d", include_str!("../../experiments/scalelfs-fig9d.toml")),
-    ("scalelfs-table3", include_str!("../../experiments/scalelfs-table3.toml")),
-    ("scalelfs-gain", include_str!("../../experiments/scalelfs-gain.toml")),
-    ("scalelfs-skew", include_str!("../../experiments/scalelfs-skew.toml")),
-    ("scalelfs-gaps", include_str!("../../experiments/scalelfs-gaps.toml")),
-    ("filebench-fileserver", include_str!("../../experiments/filebench-fileserver.toml")),
-    ("filebench-varmail", include_str!("../../experiments/filebench-varmail.toml")),
-    ("filebench-webserver", include_str!("../../experiments/filebench-webserver.toml")),
-    ("filebench-oltp", include_str!("../../experiments/filebench-oltp.toml")),
-    ("scalelfs-fig10-fileserver", include_str!("../../experiments/scalelfs-fig10-fileserver.toml")),
-    ("scalelfs-fig10-varmail", include_str!("../../experiments/scalelfs-fig10-varmail.toml")),
-    ("scalelfs-fig10-oltp", include_str!("../../experiments/scalelfs-fig10-oltp.toml")),
-    ("mdtest", include_str!("../../experiments/mdtest.toml")),
-    ("dbench", include_str!("../../experiments/dbench.toml")),
-    ("tpcc", include_str!("../../experiments/tpcc.toml")),
-    ("ycsb", include_str!("../../experiments/ycsb.toml")),
-    ("scalelfs-fig11-a", include_str!("../../experiments/scalelfs-fig11-a.toml")),
-    ("scalelfs-fig11-a-cores", include_str!("../../experiments/scalelfs-fig11-a-cores.toml")),
-    ("scalelfs-fig11-b", include_str!("../../experiments/scalelfs-fig11-b.toml")),
-    ("scalelfs-fig11-b-cores", include_str!("../../experiments/scalelfs-fig11-b-cores.toml")),
-    ("scalelfs-fig11-update", include_str!("../../experiments/scalelfs-fig11-update.toml")),
-    ("scalelfs-fig11-update-cores", include_str!("../../experiments/scalelfs-fig11-update-cores.toml")),
-    ("scalelfs-fig9f-victims", include_str!("../../experiments/scalelfs-fig9f-victims.toml")),
-    ("scalelfs-neighbour", include_str!("../../experiments/scalelfs-neighbour.toml")),
-    ("scalelfs-side-effects", include_str!("../../experiments/scalelfs-side-effects.toml")),
-    ("scalelfs-side-effects-fileserver", include_str!("../../experiments/scalelfs-side-effects-fileserver.toml")),
-    ("iplfs-fio-30", include_str!("../../experiments/iplfs-fio-30.toml")),
-    ("iplfs-fio-230", include_str!("../../experiments/iplfs-fio-230.toml")),
-    ("iplfs-amplification", include_str!("../../experiments/iplfs-amplification.toml")),
-    ("iplfs-compaction", include_str!("../../experiments/iplfs-compaction.toml")),
-    ("scalexfs-mdtest", include_str!("../../experiments/scalexfs-mdtest.toml")),
-    ("scalexfs-varmail", include_str!("../../experiments/scalexfs-varmail.toml")),
-    ("scalexfs-dbench", include_str!("../../experiments/scalexfs-dbench.toml")),
-    ("scalexfs-commit", include_str!("../../experiments/scalexfs-commit.toml")),
-    ("journal-patterns", include_str!("../../experiments/journal-patterns.toml")),
-    ("journal-idle", include_str!("../../experiments/journal-idle.toml")),
-];
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -365,32 +310,6 @@ fn one_second() -> f64 {
 
 fn yes() -> bool {
     true
-}
-
-/// The experiments that are part of the program.
-pub fn builtins() -> Vec<Experiment> {
-    BUILTIN.iter().filter_map(|(name, _)| builtin(name).ok()).collect()
-}
-
-/// One of them.
-///
-/// # Errors
-/// There is none of this name.
-pub fn builtin(name: &str) -> Result<Experiment> {
-    let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name).ok_or_else(|| Error::Unknown {
-        name: name.to_owned(),
-        near: near::names(name, BUILTIN.map(|(name, _)| name)),
-    })?;
-    Experiment::parse(name, text)
-}
-
-/// The text of one of them, to begin an experiment of one's own with.
-///
-/// # Errors
-/// There is none of this name.
-pub fn builtin_text(name: &str) -> Result<&'static str> {
-    builtin(name)?;
-    Ok(BUILTIN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text))
 }
 
 /// An experiment by name, or from a file.

@@ -5,7 +5,7 @@ const MOST: usize = 3;
 
 /// Those of `known` that `name` may stand for, the nearest first: with few letters changed, or beginning or ending
 /// alike.
-pub(super) fn names<const N: usize>(name: &str, known: [&'static str; N]) -> Vec<&'static str> {
+pub(super) fn names(name: &str, known: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
     let mut near: Vec<(usize, &str)> = known
         .into_iter()
         .map(|other| (distance(name, other), other))

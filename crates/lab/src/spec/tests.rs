@@ -1,5 +1,6 @@
 //! Experiments are read, changed and made smaller; what nobody knows is named.
 
+use super::builtin::BUILTIN;
 use super::*;
 use steadyfs_rt::sim::SimConfig;
 
@@ -7,7 +8,7 @@ use steadyfs_rt::sim::SimConfig;
 fn all_that_are_built_in_make_sense() {
     assert_eq!(builtins().len(), BUILTIN.len());
     for (name, _) in BUILTIN {
-        assert_eq!(builtin(name).unwrap().name, name);
+        assert_eq!(builtin(name).unwrap().name, *name);
     }
     let e = builtin("nonsense").unwrap_err().to_string();
     assert!(e.ends_with("'nonsense'"), "{e}");
