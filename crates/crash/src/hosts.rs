@@ -6,7 +6,7 @@
 //! After an unmount the device may hold no more than the volume needs.
 
 use crate::files::{Pages, Work, go_on, holds_what_is_needed, inspect, judging};
-use crate::moving;
+use crate::migrating;
 use crate::rng::Rng;
 use crate::seeds::{LIMIT, in_time};
 use crate::sessions::{Cut, CutCounts, CutDisk, CutState, ENOUGH_TO_END, Lived};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use steadyfs_core::Error;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_device::{ChunkDevice, CoupledDevice, Device, HostModel, OpenError};
+use steadyfs_device::{ChunkDevice, Device, HostModel, MigratingDevice, OpenError};
 use steadyfs_rt::sleep;
 
 /// Blocks of log space of an IPLFS volume.
@@ -28,11 +28,11 @@ pub(crate) enum Inside {
     /// An IPLFS volume in chunks.
     Chunks,
     /// A D2FS volume, and the device that collects for it.
-    Coupled,
+    Migrating,
 }
 
 /// A device, and once more if it collects.
-type Opened = (Arc<dyn Device>, Option<Arc<CoupledDevice>>);
+type Opened = (Arc<dyn Device>, Option<Arc<MigratingDevice>>);
 
 /// A directory of a host.
 #[derive(Clone)]
@@ -55,10 +55,10 @@ impl Directory {
                 let device = ChunkDevice::open_on(&host).map_err(told)?;
                 mkfs::format(&device, &MkfsOptions { infinite: Some(chosen), ..options }).map_err(failed)?;
             }
-            Inside::Coupled => {
-                let (chosen, options) = moving::volume(random, options);
-                CoupledDevice::create_on(&host, &chosen.geometry(&options).map_err(failed)?).map_err(told)?;
-                let device = CoupledDevice::open_on(&host).map_err(told)?;
+            Inside::Migrating => {
+                let (chosen, options) = migrating::volume(random, options);
+                MigratingDevice::create_on(&host, &chosen.geometry(&options).map_err(failed)?).map_err(told)?;
+                let device = MigratingDevice::open_on(&host).map_err(told)?;
                 mkfs::format(&device, &options).map_err(failed)?;
             }
         }
@@ -69,23 +69,23 @@ impl Directory {
         let told = |e: OpenError| format!("it does not open: {e}");
         Ok(match self.inside {
             Inside::Chunks => (Arc::new(ChunkDevice::open_on(&self.host).map_err(told)?), None),
-            Inside::Coupled => {
-                let device = Arc::new(CoupledDevice::open_on(&self.host).map_err(told)?);
+            Inside::Migrating => {
+                let device = Arc::new(MigratingDevice::open_on(&self.host).map_err(told)?);
                 (Arc::clone(&device) as Arc<dyn Device>, Some(device))
             }
         })
     }
 
     fn judge_in_time(&self, files: &[Pages]) -> Result<CutCounts, String> {
-        let (device, coupled) = self.opened()?;
-        let outstanding = coupled.as_ref().map_or(0, |coupled| u64::from(coupled.outstanding() > 0));
+        let (device, migrating) = self.opened()?;
+        let outstanding = migrating.as_ref().map_or(0, |migrating| u64::from(migrating.outstanding() > 0));
         inspect(&device, "after the cut")?;
         go_on::<Self, _>(&device, files, |_| ())?;
         sleep(ENOUGH_TO_END);
         inspect(&device, "after the unmount")?;
         let image = Image::open(device).map_err(|e| e.to_string())?;
-        match coupled {
-            Some(coupled) => holds_what_is_needed(coupled.outstanding(), &coupled.held(), &image)?,
+        match migrating {
+            Some(migrating) => holds_what_is_needed(migrating.outstanding(), &migrating.held(), &image)?,
             None => {
                 let leaked = image.leaked_runs().map_err(|e| e.to_string())?;
                 if let Some(run) = leaked.first() {
@@ -101,7 +101,7 @@ impl Directory {
 impl CutDisk for Directory {
     fn work(&self) -> Work {
         // One that collects has nothing to collect before zones are full.
-        let more = if self.inside == Inside::Coupled { 200 } else { 40 };
+        let more = if self.inside == Inside::Migrating { 200 } else { 40 };
         Work { least: 5, more, extra_every: 3, extras: 7, extra_pages: 40, presses: true }
     }
 

@@ -10,7 +10,7 @@
 
 use crate::files::{FileWriter, Pages, Work, compare_all, mount};
 use crate::hosts::{Directory, Inside};
-use crate::moving::Moving;
+use crate::migrating::Moving;
 use crate::rng::Rng;
 use crate::seeds::{LIMIT, SeedsOutcome, each_seed, in_time, without_panic};
 use crate::zones::Zones;
@@ -152,7 +152,7 @@ impl CutPlan {
             CutKind::D2fs => self.explore(seed, Moving::make),
             CutKind::Zoned => self.explore(seed, Zones::make),
             CutKind::IplfsDir => self.explore(seed, |random| Directory::make(Inside::Chunks, random)),
-            CutKind::D2fsDir => self.explore(seed, |random| Directory::make(Inside::Coupled, random)),
+            CutKind::D2fsDir => self.explore(seed, |random| Directory::make(Inside::Migrating, random)),
         };
         without_panic(explore, |panic| panic)
     }

@@ -10,14 +10,14 @@
 //! - [`OverlayDevice`]: changes in memory over a device that is only read;
 //! - [`WriteOnceDevice`]: panics on a second write of a block, for tests;
 //! - [`ZonedDevice`]: zones in memory, strict about how they are written, for tests;
-//! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`CoupledDevice`]: one in a
+//! - [`Migrations`]: devices that move pages by themselves (see the head of `migrate`); [`MigratingDevice`]: one in a
 //!   directory of files; [`AdversaryDevice`]: the most inconvenient of them, for tests.
 //!
 //! Knows nothing of files or file systems. Errors are values; nothing here panics on what a device or an image
 //! contains.
 
 mod chunks;
-mod coupled;
+
 mod crash;
 mod device;
 mod error;
@@ -27,7 +27,7 @@ mod host;
 mod loop_device;
 mod mem;
 mod memory;
-mod migrate;
+mod migrating;
 mod once;
 mod overlay;
 mod page;
@@ -39,7 +39,6 @@ mod sparse;
 mod zoned;
 
 pub use chunks::ChunkDevice;
-pub use coupled::CoupledDevice;
 pub use crash::{CrashImage, PIECE_SIZE, PIECES, flush_ticks, image_at};
 pub use device::{Device, DeviceInfo, Done, IoResult, Op, Request, StreamHint, Zone, ZoneGeometry, ZoneState};
 pub use error::{IoError, OpKind, OpenError, errno};
@@ -49,7 +48,8 @@ pub use host::HostModel;
 pub use loop_device::{Backing, LoopDevice};
 pub use mem::MemDevice;
 pub use memory::share_arenas;
-pub use migrate::{
+pub use migrating::files::MigratingDevice;
+pub use migrating::{
     Adversary, AdversaryDevice, Broken, Ledger, MigrationGeometry, Migrations, Move, Sort, Step, UPCALL_RECORDS, Upcall,
 };
 pub use once::WriteOnceDevice;

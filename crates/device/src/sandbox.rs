@@ -192,7 +192,7 @@ const ANY: &[i64] = &[
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
-    // Files by their names: those of chunks and of coupled devices, /proc, the image of a mount that becomes writable.
+    // Files by their names: those of chunks and of D2FS devices, /proc, the image of a mount that becomes writable.
     libc::SYS_chdir,
     libc::SYS_faccessat,
     libc::SYS_getcwd,

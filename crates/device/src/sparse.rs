@@ -14,7 +14,7 @@
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::{
-    BLOCK_SIZE, ChunkDevice, CoupledDevice, Device, DeviceInfo, FileDevice, IoError, Op, OpKind, OpenError,
+    BLOCK_SIZE, ChunkDevice, Device, DeviceInfo, FileDevice, IoError, MigratingDevice, Op, OpKind, OpenError,
     OpenOptions, PageBuf, Request,
 };
 use std::fs::File;
@@ -29,21 +29,21 @@ const CHUNK_HEADER: u64 = 12;
 
 /// Whether the path is a directory that is a device, or was begun as one.
 pub fn is_image_directory(path: impl AsRef<Path>) -> bool {
-    CoupledDevice::is_at(&path) || ChunkDevice::is_at(path)
+    MigratingDevice::is_at(&path) || ChunkDevice::is_at(path)
 }
 
 /// The file that is locked as long as the device at `path` is open: `path` itself, unless it is a directory.
 pub fn locked_file(path: impl AsRef<Path>) -> PathBuf {
-    if CoupledDevice::is_at(&path) { CoupledDevice::locked_file(path) } else { ChunkDevice::locked_file(path) }
+    if MigratingDevice::is_at(&path) { MigratingDevice::locked_file(path) } else { ChunkDevice::locked_file(path) }
 }
 
-/// Opens `path` as what it is: a [`CoupledDevice`] or a [`ChunkDevice`] if it is a directory, an Android sparse image
+/// Opens `path` as what it is: a [`MigratingDevice`] or a [`ChunkDevice`] if it is a directory, an Android sparse image
 /// if it starts like one, a [`FileDevice`] otherwise. Sparse images can only be read; opened for writing they are
 /// refused.
 pub fn open_image(path: impl AsRef<Path>, options: OpenOptions) -> Result<Arc<dyn Device>, OpenError> {
     let path = path.as_ref();
-    if CoupledDevice::is_at(path) {
-        return Ok(Arc::new(CoupledDevice::open(path, options)?));
+    if MigratingDevice::is_at(path) {
+        return Ok(Arc::new(MigratingDevice::open(path, options)?));
     }
     if path.is_dir() {
         return Ok(Arc::new(ChunkDevice::open(path, options)?));

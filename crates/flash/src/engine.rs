@@ -9,7 +9,7 @@
 use crate::cells::{Cells, Promised};
 use crate::checks::Checks;
 use crate::contents::Contents;
-use crate::ftl::{Action, Coupled, Ftl, ZoneCommand, ZoneError};
+use crate::ftl::{Action, Ftl, Migrating, ZoneCommand, ZoneError};
 use crate::link::{Link, Towards};
 use crate::media::Media;
 use crate::nand::Source;
@@ -169,8 +169,8 @@ impl Engine {
         assert!(self.inside > 0, "an answer to no request");
         self.inside -= 1;
         self.asked = self.clock;
-        if let Some(coupled) = self.ftl.coupled() {
-            coupled.piggyback();
+        if let Some(migrating) = self.ftl.migrating() {
+            migrating.piggyback();
         }
         Ok(self.go_on())
     }
@@ -259,7 +259,7 @@ impl Engine {
 
     /// The open line for what is written with this hint.
     fn stream(&self, hint: StreamHint) -> usize {
-        if matches!(self.parameters.layer, Layer::Coupled(_)) {
+        if matches!(self.parameters.layer, Layer::Migrating(_)) {
             return Sort::of(hint) as usize;
         }
         use StreamHint::{DataCold, DataHot, DataWarm, MetaHot, MetaWarm, NodeHot, NodeWarm};
@@ -436,8 +436,8 @@ impl Engine {
     /// Whether there is an upcall, or a record that waits for one, and was none before.
     fn news(&mut self) -> bool {
         let before = self.upcalls;
-        let Some(coupled) = self.ftl.coupled() else { return false };
-        self.upcalls = (coupled.has_upcall(), coupled.has_waiting());
+        let Some(migrating) = self.ftl.migrating() else { return false };
+        self.upcalls = (migrating.has_upcall(), migrating.has_waiting());
         (self.upcalls.0 && !before.0) || (self.upcalls.1 && !before.1)
     }
 
@@ -445,22 +445,22 @@ impl Engine {
     pub(crate) fn records<R>(
         &mut self,
         now: Time,
-        ask: impl FnOnce(&mut Coupled, &mut Media, Time) -> R,
+        ask: impl FnOnce(&mut Migrating, &mut Media, Time) -> R,
     ) -> Option<(R, Outcome)> {
         self.begin(now);
-        let answer = ask(self.ftl.coupled()?, &mut self.media, self.clock);
+        let answer = ask(self.ftl.migrating()?, &mut self.media, self.clock);
         Some((answer, self.go_on()))
     }
 
     /// Looks at a layer that moves pages, as it was left. `None` if it is another layer.
-    pub(crate) fn of_records<R>(&mut self, look: impl FnOnce(&Coupled) -> R) -> Option<R> {
-        self.ftl.coupled().map(|coupled| look(coupled))
+    pub(crate) fn of_records<R>(&mut self, look: impl FnOnce(&Migrating) -> R) -> Option<R> {
+        self.ftl.migrating().map(|migrating| look(migrating))
     }
 
     /// The next upcall, and when it has crossed the link: it fills a page.
     pub(crate) fn upcall(&mut self, now: Time) -> Option<(Upcall, Time)> {
         self.begin(now);
-        let upcall = self.ftl.coupled()?.upcall()?;
+        let upcall = self.ftl.migrating()?.upcall()?;
         self.news();
         let at = self.link.book(self.clock, self.clock, Towards::Host, PAGE);
         Some((upcall, at))
@@ -473,7 +473,7 @@ impl Engine {
         chance: impl FnMut() -> bool,
     ) -> Option<(Ledger, BTreeMap<u64, PageBuf>)> {
         self.begin(now);
-        let ledger = self.ftl.coupled()?.remembered();
+        let ledger = self.ftl.migrating()?.remembered();
         let first = ledger.geometry().meta.end;
         let left = if self.parameters.power_loss_protection {
             ledger.live().iter().map(|page| (*page, self.media.contents.get(*page))).collect()
@@ -485,8 +485,8 @@ impl Engine {
 
     /// Fills an empty device with what another one held; after [`Engine::load`].
     pub(crate) fn restore(&mut self, ledger: Ledger, contents: &BTreeMap<u64, PageBuf>) {
-        let Some(coupled) = self.ftl.coupled() else { return };
-        self.clock = coupled.restore(&mut self.media, self.clock, ledger, contents);
+        let Some(migrating) = self.ftl.migrating() else { return };
+        self.clock = migrating.restore(&mut self.media, self.clock, ledger, contents);
         if let Some(cells) = &mut self.media.cells {
             cells.flushed(self.clock);
         }

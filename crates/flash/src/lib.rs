@@ -38,17 +38,20 @@
 //!
 //! | flaw there | test here |
 //! |---|---|
-//! | erases and discards take no time | `closed_form`: `erases_take_their_time`, `discards_take_their_time_and_free_pages` |
+//! | erases and discards take no time | `closed_form`: `erases_take_their_time`,
+//! `discards_take_their_time_and_free_pages` |
 //! | bookings beyond a calendar's horizon are free | `servers`: `bookings_are_the_earliest_possible` |
-//! | copies are programmed whether or not they have been read | `collected`: `copies_are_read_before_they_are_programmed` |
-//! | a victim is free before its copies are programmed | `collected`: `a_victim_is_free_when_it_is_erased...`; `power` |
-//! | flush and FUA leave partly filled units alone | `closed_form`: `a_flush_pads_what_waits...`, `fua_waits_for_its_own_program` |
-//! | partly filled units can take the whole buffer | `model`: `the_smallest_buffer_suffices`, `impossible_devices_are_refused` |
+//! | copies are programmed whether or not they have been read | `collected`:
+//! `copies_are_read_before_they_are_programmed` | | a victim is free before its copies are programmed | `collected`:
+//! `a_victim_is_free_when_it_is_erased...`; `power` | | flush and FUA leave partly filled units alone | `closed_form`:
+//! `a_flush_pads_what_waits...`, `fua_waits_for_its_own_program` | | partly filled units can take the whole buffer |
+//! `model`: `the_smallest_buffer_suffices`, `impossible_devices_are_refused` |
 //! | commands beyond the table are dropped | `model`: `the_queue_has_a_depth` |
 //! | time of the translation layer's code is time of the device | `model`: `a_seed_is_a_run` |
 //! | zones take writes in any order, know no reset | `zones` |
 //! | memory of the map is read off the process | [`Stats::map`] |
-//! | the interval map only counts, beside a flat one that translates | `interval`: `contents_are_those_of_a_plain_map` |
+//! | the interval map only counts, beside a flat one that translates | `interval`: `contents_are_those_of_a_plain_map`
+//! |
 //!
 //! # Power loss
 //!
@@ -63,8 +66,8 @@
 //! [`Layer::Interval`] maps them by trees whose memory follows what is mapped (`ftl/interval`), in up to 2^60
 //! addresses; its compaction takes the firmware's time. Both collect in the same way (`ftl/collected`).
 //! [`Layer::Zoned`] has zones (`ftl/zns`), with write pointers, append, open, close, finish and reset, some of them
-//! conventional if asked for. [`Layer::Coupled`] moves pages to zones of its own and tells the host (`ftl/coupled`);
-//! it is the device of D2FS. Each keeps its rules in a `check` of its own.
+//! conventional if asked for. [`Layer::Migrating`] moves pages to zones of its own and tells the host
+//! (`ftl/migrating`); it is the device of D2FS. Each keeps its rules in a `check` of its own.
 //!
 //! # How close it comes
 //!

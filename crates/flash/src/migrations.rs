@@ -2,7 +2,7 @@
 //!
 //! A host that breaks a promise has a defect: that ends in a panic which names the promise.
 
-use crate::ftl::Coupled;
+use crate::ftl::Migrating;
 use crate::media::Media;
 use crate::ssd::EmulatedSsd;
 use crate::units::Time;
@@ -18,17 +18,17 @@ fn breach(broken: &Broken) -> ! {
 }
 
 impl EmulatedSsd {
-    fn ask<R>(&self, ask: impl FnOnce(&mut Coupled, &mut Media, Time) -> R) -> R {
+    fn ask<R>(&self, ask: impl FnOnce(&mut Migrating, &mut Media, Time) -> R) -> R {
         self.records(ask).unwrap_or_else(|| unreachable!("only a device that moves pages is asked for records"))
     }
 
-    fn peek<R>(&self, ask: impl FnOnce(&Coupled) -> R) -> R {
+    fn peek<R>(&self, ask: impl FnOnce(&Migrating) -> R) -> R {
         self.of_records(ask).unwrap_or_else(|| unreachable!("only a device that moves pages is asked for records"))
     }
 
     /// The most records that were not completed at one time.
     pub fn most_records(&self) -> usize {
-        self.of_records(Coupled::most_records).unwrap_or(0)
+        self.of_records(Migrating::most_records).unwrap_or(0)
     }
 
     /// The next upcall, if one is there now; `None` also for a device that does not move pages.
@@ -38,18 +38,18 @@ impl EmulatedSsd {
 
     /// Records that are not completed, of a device that moves pages.
     pub fn outstanding(&self) -> usize {
-        self.records(|coupled, _, _| coupled.outstanding()).unwrap_or(0)
+        self.records(|migrating, _, _| migrating.outstanding()).unwrap_or(0)
     }
 
     /// Addresses of the regular and the GC area that hold a page, ascending.
     pub fn held(&self) -> Vec<u64> {
-        self.records(|coupled, _, _| coupled.held()).unwrap_or_default()
+        self.records(|migrating, _, _| migrating.held()).unwrap_or_default()
     }
 }
 
 impl Migrations for EmulatedSsd {
     fn geometry(&self) -> MigrationGeometry {
-        self.ask(|coupled, _, _| coupled.geometry())
+        self.ask(|migrating, _, _| migrating.geometry())
     }
 
     fn next(&self) -> Option<Upcall> {
@@ -59,53 +59,54 @@ impl Migrations for EmulatedSsd {
                 sleep(Duration::from_nanos(at.saturating_sub(now().as_nanos())));
                 return Some(upcall);
             }
-            let (closed, waiting) = self.ask(|coupled, _, _| (coupled.is_closed(), coupled.has_waiting()));
+            let (closed, waiting) = self.ask(|migrating, _, _| (migrating.is_closed(), migrating.has_waiting()));
             if closed {
                 return None;
             }
             if !waiting {
                 self.news_of_records().wait(key);
             } else if self.news_of_records().wait_timeout(key, DEADLINE) {
-                self.ask(|coupled, _, _| coupled.hurry());
+                self.ask(|migrating, _, _| migrating.hurry());
             }
         }
     }
 
     fn complete(&self, up_to: u64) {
-        self.ask(|coupled, media, now| coupled.complete(media, now, up_to)).unwrap_or_else(|broken| breach(&broken));
+        self.ask(|migrating, media, now| migrating.complete(media, now, up_to))
+            .unwrap_or_else(|broken| breach(&broken));
     }
 
     fn resume(&self, served: u64) -> u64 {
-        let resumed = self.ask(|coupled, media, now| coupled.resume(media, now, served));
+        let resumed = self.ask(|migrating, media, now| migrating.resume(media, now, served));
         self.news_of_records().notify_all();
         resumed.unwrap_or_else(|broken| breach(&broken))
     }
 
     fn completed(&self) -> u64 {
-        self.ask(|coupled, _, _| coupled.completed())
+        self.ask(|migrating, _, _| migrating.completed())
     }
 
     fn deliver(&self) -> u64 {
-        let last = self.ask(|coupled, _, _| coupled.deliver());
+        let last = self.ask(|migrating, _, _| migrating.deliver());
         self.news_of_records().notify_all();
         last
     }
 
     fn delivered(&self) -> u64 {
-        self.ask(|coupled, _, _| coupled.delivered())
+        self.ask(|migrating, _, _| migrating.delivered())
     }
 
     fn room(&self) -> u64 {
-        self.peek(Coupled::room)
+        self.peek(Migrating::room)
     }
 
     fn press(&self) {
-        self.ask(|coupled, media, now| coupled.press(media, now));
+        self.ask(|migrating, media, now| migrating.press(media, now));
         self.news_of_records().notify_all();
     }
 
     fn close(&self) {
-        self.ask(|coupled, _, _| coupled.close());
+        self.ask(|migrating, _, _| migrating.close());
         self.news_of_records().notify_all();
     }
 }

@@ -245,7 +245,7 @@ pub enum Layer {
     Zoned(ZoneLimits),
     /// Zones that the host writes once, and that the device empties into zones of its own, of which it tells the host
     /// (D2FS). A zone is a line, and the capacity is what the regular and the GC area may hold at a time.
-    Coupled(Coupling),
+    Migrating(Coupling),
     /// One that stands in a file of its own, and is in no list.
     Own(OwnLayer),
 }
@@ -530,7 +530,7 @@ impl Parameters {
     pub(crate) fn addresses(&self, pages: u64) -> u64 {
         match self.layer {
             Layer::Interval(shape) if shape.addresses > 0 => shape.addresses,
-            Layer::Coupled(shape) => shape.meta + shape.regular + shape.gc,
+            Layer::Migrating(shape) => shape.meta + shape.regular + shape.gc,
             _ => pages,
         }
     }

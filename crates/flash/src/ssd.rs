@@ -7,7 +7,7 @@
 use crate::checks::Report;
 use crate::engine::{Command, Ended, Engine, Outcome};
 use crate::events::Events;
-use crate::ftl::{Action, Coupled, layer};
+use crate::ftl::{Action, Migrating, layer};
 use crate::media::Media;
 use crate::parameters::{Layer, ParameterError, Parameters};
 use crate::stats::Stats;
@@ -166,14 +166,14 @@ impl EmulatedSsd {
     }
 
     /// Asks a device that moves pages for something; `None` if it is another one.
-    pub(crate) fn records<R>(&self, ask: impl FnOnce(&mut Coupled, &mut Media, Time) -> R) -> Option<R> {
+    pub(crate) fn records<R>(&self, ask: impl FnOnce(&mut Migrating, &mut Media, Time) -> R) -> Option<R> {
         let (answer, outcome) = self.shared.engine.with(|engine| engine.records(now().as_nanos(), ask))?;
         self.shared.carry_out(outcome);
         Some(answer)
     }
 
     /// Looks at such a device.
-    pub(crate) fn of_records<R>(&self, look: impl FnOnce(&Coupled) -> R) -> Option<R> {
+    pub(crate) fn of_records<R>(&self, look: impl FnOnce(&Migrating) -> R) -> Option<R> {
         self.shared.engine.with(|engine| engine.of_records(look))
     }
 
@@ -273,7 +273,7 @@ impl Device for EmulatedSsd {
     }
 
     fn migrations(&self) -> Option<&dyn Migrations> {
-        matches!(self.parameters.layer, Layer::Coupled(_)).then_some(self as &dyn Migrations)
+        matches!(self.parameters.layer, Layer::Migrating(_)).then_some(self as &dyn Migrations)
     }
 
     fn zones(&self) -> Option<ZoneGeometry> {

@@ -142,7 +142,7 @@ impl Target {
         if let Some(areas) = areas {
             let mut shape = Coupling::new(areas);
             shape.records = spec.records.map_or(shape.records, |size| (size.bytes() / RECORD) as u32);
-            parameters.layer = Layer::Coupled(shape);
+            parameters.layer = Layer::Migrating(shape);
             bytes = areas.capacity * 4096;
         }
         if let Some(zones) = zones {
@@ -220,7 +220,7 @@ impl Target {
     /// for which the device has memory.
     pub(crate) fn records_left(&self) -> Option<(f64, f64)> {
         let ssd = self.ssd()?;
-        let Layer::Coupled(shape) = ssd.parameters().layer else { return None };
+        let Layer::Migrating(shape) = ssd.parameters().layer else { return None };
         Some((ssd.outstanding() as f64, ssd.most_records() as f64 / f64::from(shape.records)))
     }
 
@@ -245,7 +245,7 @@ fn of_map(ssd: &EmulatedSsd, empty: u64, before: &Stats, after: &Stats) -> Vec<(
     let share = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
     let mut metrics =
         vec![("flash_map_peak_mib", mib(map.peak_bytes)), ("flash_map_over_flat", share(map.peak_bytes, flat_bytes))];
-    if let Layer::Coupled(shape) = ssd.parameters().layer {
+    if let Layer::Migrating(shape) = ssd.parameters().layer {
         // What is not records never changes; an entry for each page of metadata, and one for each zone.
         let metadata = 4 * shape.meta;
         metrics.extend([

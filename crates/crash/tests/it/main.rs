@@ -9,7 +9,7 @@ mod iplfs;
 mod late;
 mod linux;
 mod load;
-mod moving;
+mod migrating;
 mod regressions;
 mod schedules;
 mod short;

@@ -6,17 +6,17 @@
 
 mod collected;
 mod collector;
-mod coupled;
 mod flat;
 mod interval;
 mod map;
+mod migrating;
 #[cfg(test)]
 mod own;
 mod partial_log;
 mod victims;
 mod zns;
 
-pub(crate) use coupled::Coupled;
+pub(crate) use migrating::Migrating;
 pub(crate) use zns::{Action, ZoneError};
 
 use crate::media::Media;
@@ -72,7 +72,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
     let lines = match parameters.layer {
         Layer::PageMap | Layer::Interval(_) => PageMap::lines_for(&parameters.geometry, &parameters.policy, pages),
         Layer::Zoned(limits) => Zns::lines_for(parameters, limits, pages)?,
-        Layer::Coupled(shape) => Coupled::lines_for(parameters, shape, pages)?,
+        Layer::Migrating(shape) => Migrating::lines_for(parameters, shape, pages)?,
         Layer::Own(layer) => layer.0.lines(parameters, pages),
     };
     let flash = lines.saturating_mul(u64::from(parameters.geometry.line_pages()));
@@ -84,7 +84,7 @@ pub(crate) fn layer(parameters: &Parameters, capacity: u64) -> Result<(Box<dyn F
         Layer::PageMap => Box::new(PageMap::new(parameters, FlatMap::new(pages), pages, 0, lines)),
         Layer::Interval(shape) => Box::new(Collected::new(parameters, IntervalMap::new(shape), pages, 0, lines)),
         Layer::Zoned(limits) => Box::new(Zns::new(parameters, limits, pages, lines)),
-        Layer::Coupled(shape) => Box::new(Coupled::new(parameters, shape, pages, lines)),
+        Layer::Migrating(shape) => Box::new(Migrating::new(parameters, shape, pages, lines)),
         Layer::Own(layer) => layer.0.make(parameters, pages, lines),
     };
     Ok((ftl, lines))
@@ -206,7 +206,7 @@ pub(crate) trait Ftl: Send {
     }
 
     /// Itself, if it tells the host what it moves.
-    fn coupled(&mut self) -> Option<&mut Coupled> {
+    fn migrating(&mut self) -> Option<&mut Migrating> {
         None
     }
 

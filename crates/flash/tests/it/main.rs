@@ -3,9 +3,9 @@
 mod backed;
 mod closed_form;
 mod common;
-mod coupled;
 mod filesystem;
 mod intervals;
+mod migrating;
 mod model;
 mod power;
 mod waf;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use rustix::io::Errno;
 use serde::Serialize;
-use steadyfs_device::{ChunkDevice, CoupledDevice};
+use steadyfs_device::{ChunkDevice, MigratingDevice};
 use steadyfs_fuse::Error;
 
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Where the target is mounted: a directory is the place itself, which may be a dead mount; an image or device stands
 /// in the mount table.
 fn directory(target: &Path) -> Result<PathBuf, Failure> {
-    let is_image = CoupledDevice::is_at(target)
+    let is_image = MigratingDevice::is_at(target)
         || ChunkDevice::is_complete(target)
         || std::fs::metadata(target).is_ok_and(|meta| !meta.is_dir());
     if !is_image {

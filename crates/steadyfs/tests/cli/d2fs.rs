@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::{Fs, MountOptions, NewInode};
-use steadyfs_device::{Adversary, AdversaryDevice, CoupledDevice, Device, MemDevice, Migrations, OpenOptions};
+use steadyfs_device::{Adversary, AdversaryDevice, Device, MemDevice, MigratingDevice, Migrations, OpenOptions};
 
 use steadyfs_testkit::fsck_f2fs;
 
@@ -215,7 +215,7 @@ fn what_was_synced_before_a_kill_is_there() {
             child.wait().unwrap();
             synced.extend(writer.join().unwrap());
         });
-        outstanding += CoupledDevice::open(place.image(), OpenOptions::default()).unwrap().outstanding();
+        outstanding += MigratingDevice::open(place.image(), OpenOptions::default()).unwrap().outstanding();
         let child = place.serve(&[]);
         let text = std::fs::read_to_string(&log).unwrap();
         let numbers: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();

@@ -158,7 +158,7 @@ impl Volume {
         let path = match kind {
             "f2fs" => place.image(),
             "iplfs" => place.dir.path().join("chunks/"),
-            _ => place.dir.path().join("coupled"),
+            _ => place.dir.path().join("moving"),
         };
         let mut mkfs = steadyfs();
         mkfs.args(["mkfs", "-q", "--kind", kind]).arg(&path);
@@ -270,7 +270,7 @@ fn nobody_gains_anything_on_a_chunk_directory() {
 }
 
 #[test]
-fn nobody_gains_anything_on_a_coupled_device() {
+fn nobody_gains_anything_on_a_d2fs_device() {
     probe("d2fs", "rw", true);
 }
 

@@ -106,7 +106,7 @@ fn work(mnt: &Path) {
 /// Each kind of place that a volume can be in, in a mount that begins read-only where that can become writable.
 #[test]
 fn everything_works_inside() {
-    for (kind, target) in [("f2fs", "image"), ("iplfs", "chunks/"), ("d2fs", "coupled")] {
+    for (kind, target) in [("f2fs", "image"), ("iplfs", "chunks/"), ("d2fs", "moving")] {
         let place = Place::new();
         let volume = place.dir.path().join(target);
         let mut mkfs = steadyfs();

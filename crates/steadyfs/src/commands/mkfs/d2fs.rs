@@ -1,14 +1,14 @@
 //! The flags of D2FS volumes, and the directory that is made for one.
 //!
 //! No disk collects as such a volume needs it, so its device is always a directory of files that does
-//! ([`CoupledDevice`]), made with the areas that the volume has.
+//! ([`MigratingDevice`]), made with the areas that the volume has.
 
 use std::fs;
 use std::path::Path;
 
 use steadyfs_core::mkfs::{DEFAULT_REGULAR_RATIO, Migrating, MkfsOptions};
 use steadyfs_device::{
-    Adversary, AdversaryDevice, CoupledDevice, Device, MemDevice, MigrationGeometry, OpenError, OpenOptions,
+    Adversary, AdversaryDevice, Device, MemDevice, MigratingDevice, MigrationGeometry, OpenError, OpenOptions,
 };
 use steadyfs_format::BLOCK_SIZE;
 
@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path, options: &MkfsOptions, force: bool) -> Result<Bo
         let why = "its device has to collect by itself, and no disk or file does";
         return Err(Failure::new(what(), why, "name a directory that is not there yet, such as volume.d2fs"));
     }
-    if CoupledDevice::is_at(path) && !force {
+    if MigratingDevice::is_at(path) && !force {
         let what = format!("will not make a volume on {}", path.display());
         return Err(Failure::new(what, "it holds something already (d2fs)", "add -f to overwrite it"));
     }
@@ -58,16 +58,16 @@ pub(super) fn open(path: &Path, options: &MkfsOptions, force: bool) -> Result<Bo
         return Ok(in_memory(geometry));
     }
     let opened = || {
-        if CoupledDevice::is_at(path) {
+        if MigratingDevice::is_at(path) {
             // One that is damaged goes, too; one that somebody has open does not.
-            let old = CoupledDevice::open(path, OpenOptions::default());
+            let old = MigratingDevice::open(path, OpenOptions::default());
             if let Err(in_use @ OpenError::InUse { .. }) = old {
                 return Err(in_use);
             }
-            CoupledDevice::remove(path)?;
+            MigratingDevice::remove(path)?;
         }
-        CoupledDevice::create(path, &geometry)?;
-        CoupledDevice::open(path, OpenOptions::default())
+        MigratingDevice::create(path, &geometry)?;
+        MigratingDevice::open(path, OpenOptions::default())
     };
     let device = opened().map_err(|e| open_failure(path, &e))?;
     Ok(Box::new(device))
@@ -80,5 +80,5 @@ fn in_memory(geometry: MigrationGeometry) -> Box<dyn Device> {
 /// The directory goes again: no volume came of it.
 pub(super) fn abandon(path: &Path) {
     // The failure to report is the one that led here.
-    let _ = CoupledDevice::remove(path).map(|()| fs::remove_dir(path));
+    let _ = MigratingDevice::remove(path).map(|()| fs::remove_dir(path));
 }

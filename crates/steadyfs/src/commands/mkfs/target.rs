@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use steadyfs_core::mkfs::{MkfsOptions, detect_signature};
-use steadyfs_device::{ChunkDevice, CoupledDevice, Device, FileDevice, MemDevice, OpenError, OpenOptions};
+use steadyfs_device::{ChunkDevice, Device, FileDevice, MemDevice, MigratingDevice, OpenError, OpenOptions};
 use steadyfs_format::BLOCK_SIZE;
 
 use super::d2fs;
@@ -150,7 +150,7 @@ impl Target {
     /// No volume was made: a file that was made for it goes again. Gives its name back.
     pub(super) fn abandon(self) -> PathBuf {
         if self.created {
-            if CoupledDevice::is_at(&self.path) {
+            if MigratingDevice::is_at(&self.path) {
                 d2fs::abandon(&self.path);
                 return self.path;
             }

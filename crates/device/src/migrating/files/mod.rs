@@ -1,4 +1,4 @@
-//! [`CoupledDevice`]: a device that collects by itself and tells the host (D2FS), in a directory of files.
+//! [`MigratingDevice`]: a device that collects by itself and tells the host (D2FS), in a directory of files.
 //!
 //! The directory has three files. `steadyfs-coupled` names the areas, and is what processes lock. `blocks` holds each
 //! page at the address that it has now; whatever nobody needs is a hole. `journal` has the steps of the [`Ledger`]. The
@@ -32,7 +32,7 @@ pub(crate) use cuts::Volatile;
 use crate::device::IoResult;
 use crate::file::locked::Locked;
 use crate::host::{HostDir, HostFile, HostModel};
-use crate::migrate::{Broken, Ledger, MigrationGeometry, Migrations, Sort, Step, Upcall};
+use crate::migrating::{Broken, Ledger, MigrationGeometry, Migrations, Sort, Step, Upcall};
 use crate::{
     BLOCK_SIZE, Device, DeviceInfo, IoError, Op, OpKind, OpenError, OpenOptions, PageBuf, Request, StreamHint, errno,
 };
@@ -44,9 +44,9 @@ use std::time::Duration;
 use steadyfs_rt::{Condvar, LockClass, Mutex, MutexGuard};
 
 /// Taken before the other, by each flush: frames of the journal follow one another.
-static FLUSH: LockClass = LockClass::new("device.coupled.flush", u16::MAX - 14);
+static FLUSH: LockClass = LockClass::new("device.migrating.flush", u16::MAX - 14);
 
-static STATE: LockClass = LockClass::new("device.coupled", u16::MAX - 13);
+static STATE: LockClass = LockClass::new("device.migrating", u16::MAX - 13);
 
 /// After so long an idle device delivers what waits.
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ const MODEL: &str = "model";
 const BOUND: usize = 1 << 16;
 
 /// See the head of the module.
-pub struct CoupledDevice {
+pub struct MigratingDevice {
     info: DeviceInfo,
     geometry: MigrationGeometry,
     blocks: HostFile,
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-impl CoupledDevice {
+impl MigratingDevice {
     /// Makes a device that holds nothing in the directory `path`, which is made if it is not there.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl CoupledDevice {
             failed: None,
             left: Left::default(),
         };
-        CoupledDevice {
+        MigratingDevice {
             info,
             geometry,
             blocks,
@@ -456,7 +456,7 @@ impl CoupledDevice {
 }
 
 #[cfg(test)]
-impl CoupledDevice {
+impl MigratingDevice {
     /// The next upcall, if one is there now.
     pub(crate) fn try_next(&self) -> Option<Upcall> {
         let mut state = self.state.lock();
@@ -471,7 +471,7 @@ impl CoupledDevice {
     }
 }
 
-impl Device for CoupledDevice {
+impl Device for MigratingDevice {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
@@ -488,7 +488,7 @@ impl Device for CoupledDevice {
     }
 }
 
-impl Migrations for CoupledDevice {
+impl Migrations for MigratingDevice {
     fn geometry(&self) -> MigrationGeometry {
         self.geometry.clone()
     }

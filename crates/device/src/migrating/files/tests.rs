@@ -1,7 +1,7 @@
 //! Its files: what is left of a journal, and what room is taken.
 
-use super::CoupledDevice;
-use crate::migrate::{MigrationGeometry, Migrations};
+use super::MigratingDevice;
+use crate::migrating::{MigrationGeometry, Migrations};
 use crate::{BLOCK_SIZE, Device, Op, OpenError, OpenOptions, PageBuf, StreamHint, errno};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -22,12 +22,12 @@ pub(crate) fn scratch() -> TempDir {
 
 fn made() -> TempDir {
     let dir = scratch();
-    CoupledDevice::create(dir.path(), &geometry()).unwrap();
+    MigratingDevice::create(dir.path(), &geometry()).unwrap();
     dir
 }
 
-fn open(path: &Path) -> CoupledDevice {
-    CoupledDevice::open(path, OpenOptions::default()).unwrap()
+fn open(path: &Path) -> MigratingDevice {
+    MigratingDevice::open(path, OpenOptions::default()).unwrap()
 }
 
 fn page(byte: u8) -> PageBuf {
@@ -57,7 +57,7 @@ fn used() -> TempDir {
 }
 
 /// Pages that are there, each with its contents.
-fn look(device: &CoupledDevice) -> usize {
+fn look(device: &MigratingDevice) -> usize {
     let there = (ZONE..4 * ZONE).filter(|block| device.state.lock().ledger.resolve(*block).is_some());
     there.inspect(|block| assert_eq!(device.read_one(*block).unwrap(), page(*block as u8), "block {block}")).count()
 }
@@ -84,11 +84,11 @@ fn two_cannot_have_it_open() {
     let dir = made();
     let first = open(dir.path());
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
-    assert!(matches!(CoupledDevice::open(dir.path(), options), Err(OpenError::InUse { .. })));
+    assert!(matches!(MigratingDevice::open(dir.path(), options), Err(OpenError::InUse { .. })));
     drop(first);
-    let reader = CoupledDevice::open(dir.path(), options).unwrap();
+    let reader = MigratingDevice::open(dir.path(), options).unwrap();
     assert_eq!(reader.write(0, vec![page(1)]).unwrap_err().errno(), errno::EROFS);
-    assert!(CoupledDevice::create(dir.path(), &geometry()).is_err(), "it is there already");
+    assert!(MigratingDevice::create(dir.path(), &geometry()).is_err(), "it is there already");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_torn_journal_ends_with_its_last_whole_frame_and_a_damaged_one_is_refused() 
     let mut seen = Vec::new();
     for len in 0..whole.len() {
         std::fs::write(&place, &whole[..len]).unwrap();
-        match CoupledDevice::open(dir.path(), OpenOptions::default()) {
+        match MigratingDevice::open(dir.path(), OpenOptions::default()) {
             Ok(device) => seen.push(device.held().len()),
             Err(error) => assert!(seen.is_empty() && error.to_string().contains("damaged"), "{len}: {error}"),
         }
@@ -114,7 +114,7 @@ fn a_torn_journal_ends_with_its_last_whole_frame_and_a_damaged_one_is_refused() 
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         std::fs::write(&place, &bytes).unwrap();
-        match CoupledDevice::open(dir.path(), OpenOptions::default()) {
+        match MigratingDevice::open(dir.path(), OpenOptions::default()) {
             Ok(device) => assert!(at >= first && device.held().len() <= 3 * ZONE as usize, "byte {at}"),
             Err(error) => assert!(error.to_string().contains("damaged"), "byte {at}: {error}"),
         }
@@ -132,7 +132,7 @@ fn a_damaged_frame_amid_others_is_refused() {
     assert!(second + len(second) < bytes.len(), "it is not the last");
     bytes[second + 20] ^= 1;
     std::fs::write(&place, &bytes).unwrap();
-    let error = CoupledDevice::open(dir.path(), OpenOptions::default()).map(drop).unwrap_err();
+    let error = MigratingDevice::open(dir.path(), OpenOptions::default()).map(drop).unwrap_err();
     assert!(error.to_string().contains("damaged"), "{error}");
 }
 
@@ -142,10 +142,10 @@ fn damaged_steps_with_a_right_checksum_end_in_an_error() {
         for numbers in [[0, 0], [ZONE, 1], [ZONE, u64::MAX], [22 * ZONE, 23 * ZONE], [u64::MAX, 2], [1, 1]] {
             let dir = made();
             let mut payload = Vec::new();
-            crate::migrate::put(&mut payload, &[kind, numbers[0], numbers[1]]);
+            crate::migrating::put(&mut payload, &[kind, numbers[0], numbers[1]]);
             open(dir.path()).state.lock().journal.append_frame(&payload).unwrap();
             // Whatever comes of it, it is no panic, and no endless work.
-            let _ = CoupledDevice::open(dir.path(), OpenOptions::default());
+            let _ = MigratingDevice::open(dir.path(), OpenOptions::default());
         }
     }
 }
@@ -216,7 +216,7 @@ fn a_zone_that_pages_have_left_is_not_filled_before_their_moves_are_durable() {
     (1..=4).for_each(|zone| write(zone, 16));
     device.empty_cheapest();
     device.flush().unwrap();
-    let place = |device: &CoupledDevice| device.state.lock().ledger.resolve(ZONE).unwrap();
+    let place = |device: &MigratingDevice| device.state.lock().ledger.resolve(ZONE).unwrap();
     let first = place(&device);
     assert!(geometry().gc.contains(&first), "the pages have not moved");
     for start in (1..=4).map(|zone| zone * ZONE) {

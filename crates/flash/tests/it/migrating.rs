@@ -2,7 +2,7 @@
 //! the same host, through power cuts at any moment, and with each of its promises broken once.
 
 #[allow(dead_code, reason = "the adversary's tests use all of it")]
-#[path = "../../../device/src/migrate/tests/host.rs"]
+#[path = "../../../device/src/migrating/tests/host.rs"]
 mod host;
 
 use crate::common::{assert_clean, small};
@@ -39,7 +39,7 @@ fn areas() -> MigrationGeometry {
 /// Lines of 16 pages, in units of two.
 fn parameters(records: u32) -> Parameters {
     let shape = Coupling { records, reserve_lines: 1, ..Coupling::new(&areas()) };
-    let mut parameters = Parameters { layer: Layer::Coupled(shape), remember_cells: true, ..small() };
+    let mut parameters = Parameters { layer: Layer::Migrating(shape), remember_cells: true, ..small() };
     parameters.geometry = Geometry { channels: 1, chips_per_channel: 1, planes: 1, page_bytes: 8192, block_pages: 8 };
     parameters
 }
@@ -146,7 +146,7 @@ fn overwritten(records: Option<u32>, ratio: f64) -> (f64, MigrationStats, f64) {
     // A line is a section of one segment.
     let mut parameters = small().with_smaller_blocks(1);
     parameters.geometry.block_pages = 4;
-    parameters.layer = Layer::Coupled(shape);
+    parameters.layer = Layer::Migrating(shape);
     let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
     let work = move || {
         mkfs::format(&*ssd, &options).unwrap();
@@ -206,7 +206,7 @@ fn hurried(pages: u64, files: u64) -> MigrationStats {
     parameters.geometry.block_pages = 4;
     let mut shape = Coupling::new(&chosen.geometry(&options).unwrap());
     (shape.records, shape.reserve_lines) = (4 * 512, 10);
-    parameters.layer = Layer::Coupled(shape);
+    parameters.layer = Layer::Migrating(shape);
     let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
     let work = move || {
         mkfs::format(&*ssd, &options).unwrap();
@@ -277,7 +277,7 @@ fn no_space_is_said_of_a_full_volume_only() {
         shape.records = 1024 << (number % 3);
         let mut parameters = small().with_smaller_blocks(1);
         parameters.geometry.block_pages = 4;
-        parameters.layer = Layer::Coupled(shape);
+        parameters.layer = Layer::Migrating(shape);
         let ssd = EmulatedSsd::new(parameters, chosen.capacity * 4096).unwrap();
         let moved = watched(move || {
             mkfs::format(&*ssd, &options).unwrap();

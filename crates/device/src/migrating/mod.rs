@@ -46,6 +46,7 @@
 //! [`AdversaryDevice`] keeps its side of this in the most inconvenient way, and panics when the host does not.
 
 mod adversary;
+pub(crate) mod files;
 mod ledger;
 #[cfg(test)]
 mod tests;

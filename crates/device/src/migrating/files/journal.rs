@@ -1,4 +1,4 @@
-//! The journal of a [`CoupledDevice`](super::CoupledDevice): the steps of its ledger, in a file.
+//! The journal of a [`MigratingDevice`](super::MigratingDevice): the steps of its ledger, in a file.
 //!
 //! The file is a row of frames, each {bytes of the payload, checksum, payload}; numbers have 8 bytes and are
 //! little-endian. The first payload is a whole ledger, each other one the steps that a flush made durable. Steps of
@@ -9,7 +9,7 @@
 //! synced, is written again at the same place, with the steps since.
 
 use crate::host::{Access, HostDir, HostFile};
-use crate::migrate::{MigrationGeometry, Move, Numbers, Sort, Step, put};
+use crate::migrating::{MigrationGeometry, Move, Numbers, Sort, Step, put};
 use crate::{Ledger, OpenError};
 use std::io;
 use std::path::Path;

@@ -3,10 +3,10 @@
 
 use super::host::{Host, Rng, Tried};
 use super::{ZONE, geometry};
-use crate::coupled::Volatile;
-use crate::coupled::tests::scratch;
-use crate::migrate::{Ledger, MigrationGeometry, Migrations, Upcall};
-use crate::{BLOCK_SIZE, CoupledDevice, Device, OpenOptions, PageBuf};
+use crate::migrating::files::Volatile;
+use crate::migrating::files::tests::scratch;
+use crate::migrating::{Ledger, MigrationGeometry, Migrations, Upcall};
+use crate::{BLOCK_SIZE, Device, MigratingDevice, OpenOptions, PageBuf};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use steadyfs_rt::{LockClass, Mutex};
 
-static PROMISED: LockClass = LockClass::new("device.coupled.cuts.promised", u16::MAX - 10);
+static PROMISED: LockClass = LockClass::new("device.migrating.cuts.promised", u16::MAX - 10);
 
-impl Tried for CoupledDevice {
+impl Tried for MigratingDevice {
     fn try_next(&self) -> Option<Upcall> {
-        CoupledDevice::try_next(self)
+        MigratingDevice::try_next(self)
     }
     fn outstanding(&self) -> usize {
-        CoupledDevice::outstanding(self)
+        MigratingDevice::outstanding(self)
     }
     fn tick(&self) -> u64 {
         self.flushes()
     }
 }
 
-fn open(path: &Path) -> CoupledDevice {
-    CoupledDevice::open(path, OpenOptions::default()).unwrap()
+fn open(path: &Path) -> MigratingDevice {
+    MigratingDevice::open(path, OpenOptions::default()).unwrap()
 }
 
 /// What another process would find there now.
@@ -84,7 +84,7 @@ fn leave(from: &Path, to: &Path, end: End, volatile: &Volatile, rng: &mut Rng) {
 
 /// Has the device leave at `to` what such an end at one of its moments would, all of them with the same chance, and
 /// tell how many flushes had ended by then; `u64::MAX` before the first.
-fn cut_sometime(device: &CoupledDevice, from: &Path, to: &Path, end: End, seed: u64) -> Arc<AtomicU64> {
+fn cut_sometime(device: &MigratingDevice, from: &Path, to: &Path, end: End, seed: u64) -> Arc<AtomicU64> {
     let (from, to, mut rng) = (from.to_owned(), to.to_owned(), Rng(seed));
     let mut moments = 0;
     let chosen = rng.below(MOMENTS);
@@ -117,7 +117,7 @@ fn live(seed: u64, end: End, sum: &mut Sum) {
     let mut rng = Rng(seed);
     let dir = scratch();
     let place = |session: u64| dir.path().join(session.to_string());
-    CoupledDevice::create(place(0), &geometry()).unwrap();
+    MigratingDevice::create(place(0), &geometry()).unwrap();
     let mut device = open(&place(0));
     let mut host = Host::format(&device, None);
     let is_slow = seed % 2 == 1;
@@ -185,7 +185,7 @@ fn deaf(seed: u64) -> u64 {
     let (dir, wide) = (scratch(), geometry());
     let (regular, gc) = (wide.regular.start + 40 * ZONE, wide.regular.start + 54 * ZONE);
     let areas = MigrationGeometry { regular: wide.regular.start..regular, gc: regular..gc, ..wide };
-    CoupledDevice::create(dir.path(), &areas).unwrap();
+    MigratingDevice::create(dir.path(), &areas).unwrap();
     let device = open(dir.path());
     device.resume(0);
     device.complete(0);
@@ -219,7 +219,7 @@ fn deaf(seed: u64) -> u64 {
 }
 
 /// Has each moment of the device find what is promised.
-fn look_at_moments(device: &CoupledDevice, dir: &Path, promised: &Arc<Mutex<Promised>>, seed: u64) -> Arc<AtomicU64> {
+fn look_at_moments(device: &MigratingDevice, dir: &Path, promised: &Arc<Mutex<Promised>>, seed: u64) -> Arc<AtomicU64> {
     let (promised, looked) = (Arc::clone(promised), Arc::new(AtomicU64::new(0)));
     let (told, blocks) = (Arc::clone(&looked), File::open(dir.join("blocks")).unwrap());
     device.at_moments(move |volatile| {

@@ -1,11 +1,11 @@
-//! The records of [`Coupled`]: what the host hears, completes and asks for.
+//! The records of [`Migrating`]: what the host hears, completes and asks for.
 
-use super::{COLLECTORS, Coupled, OPEN_ZONES};
+use super::{COLLECTORS, Migrating, OPEN_ZONES};
 use crate::media::Media;
 use crate::units::Time;
 use steadyfs_device::{Broken, MigrationGeometry, Step, UPCALL_RECORDS, Upcall};
 
-impl Coupled {
+impl Migrating {
     pub(crate) fn geometry(&self) -> MigrationGeometry {
         self.areas.clone()
     }

@@ -1,13 +1,13 @@
-//! Kills and power cuts of a [`CoupledDevice`], for tests: moments at which either may come, which are all changes of
+//! Kills and power cuts of a [`MigratingDevice`], for tests: moments at which either may come, which are all changes of
 //! its files, and what a crash of the machine may take back of these.
 
-use super::CoupledDevice;
+use super::MigratingDevice;
 use crate::device::IoResult;
 use crate::{IoError, Ledger, Op, OpKind, PageBuf};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use steadyfs_rt::{LockClass, Mutex};
 
-static CUTS: LockClass = LockClass::new("device.coupled.cuts", u16::MAX - 12);
+static CUTS: LockClass = LockClass::new("device.migrating.cuts", u16::MAX - 12);
 
 /// The state that is not durable at a moment.
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Faults {
     }
 }
 
-impl CoupledDevice {
+impl MigratingDevice {
     /// Notes what blocks hold before they change.
     pub(super) fn note(&self, op: &Op) -> IoResult {
         let (block, count) = op.range();

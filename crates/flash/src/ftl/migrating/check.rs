@@ -1,12 +1,12 @@
-//! The rules of [`Coupled`], each looked at in full.
+//! The rules of [`Migrating`], each looked at in full.
 
-use super::{Coupled, UNBOUND};
+use super::{Migrating, UNBOUND};
 use crate::ftl::Ftl;
 use crate::ftl::LineState;
 use crate::nand::Nand;
 
 /// Adds a line for every rule that does not hold.
-pub(super) fn check(ftl: &Coupled, nand: &Nand, found: &mut Vec<String>) {
+pub(super) fn check(ftl: &Migrating, nand: &Nand, found: &mut Vec<String>) {
     ftl.meta.check(nand, found);
     ftl.collector.check(found);
     for (zone, &line) in ftl.zones.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Which zones a [`CoupledDevice`] empties, and how.
+//! Which zones a [`MigratingDevice`] empties, and how.
 
-use super::{BOUND, CoupledDevice, State};
-use crate::migrate::{Move, Sort, Step};
+use super::{BOUND, MigratingDevice, State};
+use crate::migrating::{Move, Sort, Step};
 use crate::{Op, StreamHint};
 
 /// Lines beside those of the capacity: one for each log of the host, and two of the device, to write in.
@@ -13,7 +13,7 @@ const SCARCE: u64 = 2;
 /// Most zones to empty for a zone that the host writes.
 const AT_ONCE: usize = 4;
 
-impl CoupledDevice {
+impl MigratingDevice {
     /// Empties zones, if the host has written a zone and too many hold pages.
     pub(super) fn collect(&self) {
         let mut state = self.state.lock();

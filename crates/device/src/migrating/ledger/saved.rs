@@ -1,7 +1,7 @@
 //! A ledger as bytes, for devices that keep theirs in a file; and whether a step that was read from there is one.
 
 use super::{Ledger, Step, Zone};
-use crate::migrate::{MigrationGeometry, Move, Sort};
+use crate::migrating::{MigrationGeometry, Move, Sort};
 use std::collections::{HashSet, VecDeque};
 
 /// Numbers that are read one after the other; `None` where the bytes end.

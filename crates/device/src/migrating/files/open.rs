@@ -1,10 +1,10 @@
-//! Making and opening the directory of a [`CoupledDevice`](super::CoupledDevice).
+//! Making and opening the directory of a [`MigratingDevice`](super::MigratingDevice).
 
 use super::journal::{self, Journal};
 use crate::file::locked::Locked;
 use crate::file::open::open_locked;
 use crate::host::{Access, HostDir, HostFile, HostModel};
-use crate::migrate::MigrationGeometry;
+use crate::migrating::MigrationGeometry;
 use crate::{BLOCK_SIZE, Ledger, OpenError, OpenOptions};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! [`Coupled`]: a device that collects and tells the host (D2FS, FAST'25): block-associative mapping, coupled
+//! [`Migrating`]: a device that collects and tells the host (D2FS, FAST'25): block-associative mapping, coupled
 //! collection. Its promises are in `steadyfs_device::Migrations`, which [`Ledger`] keeps.
 //!
 //! A zone that holds anything is bound to one line, and a page's place in the line is its place in the zone: the map is
@@ -78,7 +78,7 @@ struct Target {
 
 /// See the head of the module.
 #[derive(Debug)]
-pub(crate) struct Coupled {
+pub(crate) struct Migrating {
     geometry: Geometry,
     shape: Coupling,
     areas: MigrationGeometry,
@@ -107,7 +107,7 @@ pub(crate) struct Coupled {
     most_records: usize,
 }
 
-impl Coupled {
+impl Migrating {
     /// Lines that a device needs whose regular and GC area hold `pages` pages: those of the metadata, those of the
     /// zones, and two of the log.
     ///
@@ -134,13 +134,13 @@ impl Coupled {
         Ok(meta + wanted.max(pages.div_ceil(line) + kept) + 2)
     }
 
-    /// An empty device on `lines` erased lines, which are what [`Coupled::lines_for`] said.
+    /// An empty device on `lines` erased lines, which are what [`Migrating::lines_for`] said.
     pub(crate) fn new(parameters: &Parameters, shape: Coupling, pages: u64, lines: u32) -> Self {
         let (geometry, areas) = (parameters.geometry, areas(parameters, shape, pages));
         let meta_lines = PageMap::lines_for(&geometry, &parameters.policy, shape.meta) as Line;
         let own = lines - meta_lines - 2;
         let low = parameters.policy.gc_lines + shape.reserve_lines;
-        Coupled {
+        Migrating {
             geometry,
             shape,
             meta: PageMap::new(parameters, FlatMap::new(shape.meta), shape.meta, 0, meta_lines),

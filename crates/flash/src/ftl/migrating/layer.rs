@@ -1,6 +1,6 @@
-//! [`Coupled`] as a translation layer.
+//! [`Migrating`] as a translation layer.
 
-use super::{COLLECTORS, Coupled, FREE, OPEN_ZONES, UNBOUND, check};
+use super::{COLLECTORS, FREE, Migrating, OPEN_ZONES, UNBOUND, check};
 use crate::ftl::LineState;
 use crate::ftl::collector::{Collects, Done};
 use crate::ftl::{Ftl, Space, ZoneError};
@@ -13,7 +13,7 @@ use steadyfs_device::{Broken, Step};
 /// The device waits for its host, and not for a time.
 const FOR_THE_HOST: Time = Time::MAX;
 
-impl Ftl for Coupled {
+impl Ftl for Migrating {
     fn advance(&mut self, media: &mut Media, now: Time) {
         self.meta.advance(media, now);
         self.log.advance(media, now);
@@ -178,7 +178,7 @@ impl Ftl for Coupled {
         }
         // From here on the pages count as there, though they have no place yet: the host has no answer.
         for page in first..first + count {
-            self.ledger.take(Step::Write(page, Coupled::sort(stream))).map_err(|broken| match broken {
+            self.ledger.take(Step::Write(page, Migrating::sort(stream))).map_err(|broken| match broken {
                 Broken::Full(_) => ZoneError::NoSpace,
                 Broken::OutOfOrder { .. } => ZoneError::InvalidWrite,
                 Broken::ZoneInUse { .. } | Broken::ZoneNamed { .. } => ZoneError::Full,
@@ -188,7 +188,7 @@ impl Ftl for Coupled {
         Ok(first)
     }
 
-    fn coupled(&mut self) -> Option<&mut Coupled> {
+    fn migrating(&mut self) -> Option<&mut Migrating> {
         Some(self)
     }
 

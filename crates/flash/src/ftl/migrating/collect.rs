@@ -1,6 +1,6 @@
-//! How [`Coupled`] collects: which victims, where copies go, and when a line may be erased.
+//! How [`Migrating`] collects: which victims, where copies go, and when a line may be erased.
 
-use super::{Coupled, FREE, OpenZone, Target, UNBOUND};
+use super::{FREE, Migrating, OpenZone, Target, UNBOUND};
 use crate::ftl::collector::{Awaiting, Collector, Collects, CopiedUnit, Copies, Victim};
 use crate::media::Media;
 use crate::nand::{Line, Source};
@@ -14,7 +14,7 @@ const SCARCE: usize = 3;
 /// Free zones of the GC area, as a part of it, below which the host is to hurry.
 const HURRY: u64 = 4;
 
-impl Coupled {
+impl Migrating {
     /// Whether `pages` pages may get other addresses now.
     fn may_move(&self, pages: usize) -> bool {
         pages == 0 || self.ledger.may_move() && self.ledger.outstanding() + pages <= self.shape.records as usize
@@ -213,7 +213,7 @@ impl Coupled {
     }
 }
 
-impl Collects for Coupled {
+impl Collects for Migrating {
     const MOST_BEHIND: u64 = 64;
 
     fn collector(&mut self) -> &mut Collector {

@@ -3,7 +3,7 @@
 
 /// What the host is written against.
 mod device {
-    pub(super) use crate::migrate::{MigrationGeometry, Migrations, Move, Upcall};
+    pub(super) use crate::migrating::{MigrationGeometry, Migrations, Move, Upcall};
     pub(super) use crate::{BLOCK_SIZE, Device, Op, PageBuf, StreamHint};
 }
 mod host;
