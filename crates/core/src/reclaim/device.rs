@@ -34,7 +34,7 @@ use crate::volume::Volume;
 use crate::volume::nodes::slots;
 use crate::volume::segments::migrating::{Applied, MigratingArea, MigrationStats};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use steadyfs_device::{Move, Sort, UPCALL_RECORDS};
@@ -69,7 +69,7 @@ pub(crate) struct DeviceReclaim {
     area: Arc<MigratingArea>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// They have begun, and nobody has ended them.
-    runs: AtomicBool,
+    runs: Mutex<bool>,
 }
 
 impl DeviceReclaim {
@@ -80,7 +80,7 @@ impl DeviceReclaim {
             admissions: Arc::new(Admissions::new(None)),
             area: Arc::clone(area),
             threads: Mutex::new(&locks::STATE, Vec::new()),
-            runs: AtomicBool::new(false),
+            runs: Mutex::new(&locks::STATE, false),
         }
     }
 
@@ -108,7 +108,7 @@ impl DeviceReclaim {
         let (volume, follows) = (Arc::downgrade(reclaim), Following(Arc::clone(area)));
         let follower = spawn("steadyfs-migrator", move || follow_records(&volume, &follows.0));
         self.threads.lock().extend([listener, follower]);
-        self.runs.store(true, SeqCst);
+        *self.runs.lock() = true;
     }
 
     /// Follows all that the device has moved, and completes it by checkpoints for this cause.
@@ -145,7 +145,8 @@ impl DeviceReclaim {
     }
 
     fn stop(&self) {
-        if self.runs.swap(false, SeqCst) {
+        let ran = std::mem::take(&mut *self.runs.lock());
+        if ran {
             self.area.end();
             if let Some(device) = self.area.migrations() {
                 device.close();
@@ -466,7 +467,8 @@ impl DeviceReclaim {
 
     /// What grows where there is still hope: free sections, records applied, the device's room.
     fn progress(&self) -> (u64, u64, u64) {
-        (self.vol.segments().table.free_sections(), self.area.progress().0, self.area.room())
+        let room = self.area.room();
+        (self.vol.segments().table.free_sections(), self.area.progress().0, room)
     }
 
     /// Asks the device to collect, and waits until what it tells then has been applied.
