@@ -388,6 +388,20 @@ mod tests {
     }
 
     #[test]
+    fn who_searches_and_how_far_are_set_apart() {
+        let of = |list: &str| (after(list).select, after(list).search);
+        let (f2fs, scalelfs) = ((GcSelect::Locked, GcSearch::Whole), (GcSelect::Concurrent, GcSearch::Bounded));
+        assert!(["", "as=steady"].iter().all(|list| of(list) == scalelfs));
+        assert!(
+            ["f2fs", "f2fs-lfs", "f2fs-m", "f2fs-lm", "pgc", "max"]
+                .iter()
+                .all(|name| of(&format!("as={name}")) == f2fs)
+        );
+        assert_eq!(of("as=spgc,gc.select=concurrent"), (GcSelect::Concurrent, GcSearch::Whole));
+        assert_eq!(of("as=f2fs,gc.search=bounded"), (GcSelect::Locked, GcSearch::Bounded));
+    }
+
+    #[test]
     fn each_technique_differs_from_its_system_alone() {
         let steady = GcOptions { system: System::ScaleLfs, ..STEADY };
         assert_eq!(after("gc.generations=2,gc.idle=5"), steady);

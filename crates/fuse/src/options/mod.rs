@@ -68,7 +68,7 @@ pub struct FuseOptions {
     pub source: PathBuf,
     /// What stands first in the mount table, if it is not to be the source.
     pub name: Option<String>,
-    /// Type behind the dot: the mount table says `fuse.SUBTYPE`.
+    /// Type behind the dot: the mount table says `fuse.SUBTYPE`, or `fuseblk.SUBTYPE`.
     pub subtype: String,
     /// Where the volume starts in the source, in bytes.
     pub offset: u64,

@@ -343,7 +343,7 @@ pub static OPTIONS: &[Row<FuseOptions>] = &[
             get: |options| Some(options.subtype.clone()),
         },
         tier: F2fs,
-        help: "the type in the mount table is fuse.NAME",
+        help: "the type in the mount table is fuse.NAME, or fuseblk.NAME",
     },
     Row {
         name: "notune",

@@ -292,6 +292,21 @@ fn mount_options_are_honoured() {
 }
 
 #[test]
+fn the_mount_table_shows_the_type_that_subtype_names() {
+    let place = Place::new();
+    for (options, kind) in [
+        ("subtype=photos", " fuseblk.photos "),
+        ("subtype=photos,noblkdev", " fuse.photos "),
+        ("subtype=photos,fsname=other", " fuse.photos "),
+    ] {
+        place.mounted(options, |served| {
+            let line = mount_line(&served.dir).unwrap();
+            assert!(line.contains(kind), "{options}: {line}");
+        });
+    }
+}
+
+#[test]
 fn a_place_that_cannot_be_mounted_at_is_named() {
     let place = Place::new();
     fs::remove_dir(place.dir()).unwrap();

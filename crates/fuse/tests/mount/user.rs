@@ -26,7 +26,7 @@ fn a_user_mounts_and_keeps_the_others_out() {
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
     // The volume's root belongs to root; the option makes it look like the user's.
-    let serve = format!("{}\n{}\nuid=65534,gid=65534", place.source.display(), place.dir().display());
+    let serve = format!("{}\n{}\nuid=65534,gid=65534,subtype=photos", place.source.display(), place.dir().display());
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", SCRIPT])
         .env("BASE", place.source.parent().unwrap())
@@ -42,7 +42,7 @@ fn a_user_mounts_and_keeps_the_others_out() {
     let [mount, contents, stat, others, ended, left] = lines[..] else {
         panic!("{said}");
     };
-    assert!(mount.contains(" fuse.steadyfs rw,nosuid,nodev,") && mount.contains("user_id=65534"), "{said}");
+    assert!(mount.contains(" fuse.photos rw,nosuid,nodev,") && mount.contains("user_id=65534"), "{said}");
     assert_eq!(
         [contents, stat, others, ended, left],
         ["contents", "65534 644", "Permission denied", "ended 0", "0"],

@@ -150,6 +150,24 @@ fn a_mount_records_what_is_done_with_it_and_neither_names_nor_contents() {
     assert_eq!(run(&["fsck", mount.path("a.img").to_str().unwrap()]).code, 0);
 }
 
+/// What `ttl=` promises, as a trace by `trace=` shows it.
+#[test]
+fn the_kernel_asks_again_for_names_and_attributes_when_their_time_is_over() {
+    let asked = |options: &str| {
+        let mount = Mount::new(&["-o", options, "-o", "trace=DIR/t"]);
+        let path = mount.path("mnt/file");
+        let file = File::create(&path).unwrap();
+        (0..10).for_each(|_| assert!(fs::metadata(&path).unwrap().is_file() && file.metadata().unwrap().is_file()));
+        drop(file);
+        mount.end();
+        let counts = counts(&mount.trace("t"));
+        [Op::Lookup, Op::Getattr].map(|op| counts.get(&op).copied().unwrap_or(0))
+    };
+    let (trusting, asking) = (asked("ttl=3600"), asked("ttl=0"));
+    assert!(trusting.iter().all(|times| *times < 5), "lookups and attributes: {trusting:?}");
+    assert!(asking.iter().all(|times| *times >= 10), "lookups and attributes: {asking:?}");
+}
+
 #[test]
 fn a_running_mount_is_recorded_from_outside_while_a_command_runs() {
     let mount = Mount::new(&[]);
