@@ -7,6 +7,7 @@
 //! * [`corpus`] is a tree of corner cases that any file system can be asked to hold;
 //! * [`exerciser`] does random operations to one file and compares it with what a file should do;
 //! * [`golden`] has a few such volumes in the repository, also of kinds that take long to make;
+//! * [`Rng`] and [`XorShift`] draw the same numbers each time;
 //! * [`sampled`] says how many cases of one kind a test tries;
 //! * [`manifest`] writes down a directory tree, whatever file system serves it, so that two views of one tree can be
 //!   compared;
@@ -32,6 +33,7 @@ pub mod machine;
 pub mod manifest;
 pub mod process;
 pub mod programs;
+mod random;
 pub mod sparse;
 pub mod tools;
 
@@ -41,5 +43,6 @@ pub use error::{Error, Result};
 pub use linux::{linux_manifest, linux_manifests};
 pub use machine::{Qemu, Uml};
 pub use manifest::Manifest;
+pub use random::{Rng, XorShift};
 pub use sparse::TempImage;
 pub use tools::{fsck_f2fs, mkfs_f2fs};

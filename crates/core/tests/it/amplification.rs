@@ -6,6 +6,7 @@ use std::sync::Arc;
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, run};
+use steadyfs_testkit::Rng;
 
 /// Blocks that the device is given for each page that is overwritten, 32 at random between any two fsyncs, on two
 /// cores; the file takes 93 % of the volume, and was overwritten as a whole before.
@@ -17,11 +18,10 @@ fn amplification(base: &MemDevice, gc: &'static str) -> f64 {
         let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
         let pages = fs.statfs().blocks_free * 93 / 100;
         (0..pages).for_each(|page| assert_eq!(fs.write(&file, page * 4096, &[1; 4096]).unwrap(), 4096));
-        let mut random = 1u64;
+        let mut random = Rng(1);
         let mut overwrite = |count: u64| {
             for number in 0..count {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                fs.write(&file, (random >> 33) % pages * 4096, &[2; 4096]).unwrap();
+                fs.write(&file, random.below(pages) * 4096, &[2; 4096]).unwrap();
                 if number % 32 == 31 {
                     fs.fsync(&file, true).unwrap();
                 }

@@ -6,21 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{FileDevice, OpenOptions};
-use steadyfs_testkit::{fsck_f2fs, mkfs_f2fs, sampled};
+use steadyfs_testkit::{XorShift, fsck_f2fs, mkfs_f2fs, sampled};
 
 const PAGE: usize = 4096;
 const WRITERS: u64 = 4;
 
-/// A small generator whose sequence never changes.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % below
-    }
+/// A number below a bound.
+fn below(random: &mut XorShift, bound: u64) -> u64 {
+    random.bits().wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
 }
 
 /// A file and the version of each of its pages, from which the page's contents follow.
@@ -81,9 +74,9 @@ fn overwrite(fs: &Arc<Fs>, files: &Arc<Vec<Tracked>>, total: u64) {
             let (fs, files) = (Arc::clone(fs), Arc::clone(files));
             steadyfs_rt::spawn("writer", move || {
                 let file = &files[id as usize];
-                let mut rng = Rng(0x9E37_79B9 + id);
+                let mut random = XorShift(0x9E37_79B9 + id);
                 for _ in 0..total / WRITERS {
-                    file.write(&fs, rng.next(file.versions.len() as u64));
+                    file.write(&fs, below(&mut random, file.versions.len() as u64));
                 }
             })
         })
@@ -197,9 +190,9 @@ fn a_full_volume_says_so_and_stays_whole() {
     assert!(left < 64 + 8, "{left} blocks are free and could have been written");
     fs.sync().unwrap();
     // Overwriting needs no new space, so it must go on while the volume is full.
-    let mut rng = Rng(5);
+    let mut random = XorShift(5);
     for _ in 0..20_000 {
-        fs.write(&inode, rng.next(off / PAGE as u64) * PAGE as u64, &chunk[..PAGE]).unwrap();
+        fs.write(&inode, below(&mut random, off / PAGE as u64) * PAGE as u64, &chunk[..PAGE]).unwrap();
     }
     fs.unlink(&root, b"big").unwrap();
     drop(inode);

@@ -10,6 +10,7 @@ use steadyfs_core::{DiscardStats, FallocMode, Fs, InodeRef, MountOptions, NewIno
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, Op, OpKind, Record, RecordingDevice, errno};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{sleep, spawn};
+use steadyfs_testkit::Rng;
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -219,10 +220,10 @@ fn overwrite(fs: &Fs, number: u64) {
     const PAGES: u64 = 50 * 256;
     let file = write(fs, &format!("file{number}"), PAGES / 256);
     let mut bytes: Vec<u8> = (0..PAGES).map(|page| page as u8).collect();
-    let mut random = number;
+    let mut random = Rng(number);
     for round in 0..8000u64 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (page, byte) = ((random >> 33) % PAGES, (random >> 45) as u8);
+        let bits = random.bits();
+        let (page, byte) = ((bits >> 33) % PAGES, (bits >> 45) as u8);
         fs.write(&file, page * PAGE, &[byte; PAGE as usize]).unwrap();
         bytes[page as usize] = byte;
         if round % 400 == 0 {

@@ -7,14 +7,14 @@ use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, events, run};
 use steadyfs_rt::sleep;
+use steadyfs_testkit::Rng;
 
 const BURST: u64 = 4096;
 
 /// Overwrites pages at random, and notes for each what it holds now.
-fn burst(fs: &Fs, file: &InodeRef, held: &mut [u8], random: &mut u64) {
+fn burst(fs: &Fs, file: &InodeRef, held: &mut [u8], random: &mut Rng) {
     for _ in 0..BURST {
-        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let page = (*random >> 33) as usize % held.len();
+        let page = random.below(held.len() as u64) as usize;
         held[page] = held[page].wrapping_add(1);
         fs.write_direct(file, page as u64 * 4096, &[held[page]; 4096]).unwrap();
     }
@@ -42,7 +42,7 @@ fn bursts(options: &'static str) -> Came {
         for page in 0..pages {
             fs.write_direct(&file, page * 4096, &[0; 4096]).unwrap();
         }
-        let (mut held, mut random) = (vec![0u8; pages as usize], 1);
+        let (mut held, mut random) = (vec![0u8; pages as usize], Rng(1));
         let emptied = || fs.gc_totals().sections_freed;
         let mut came = Came { in_bursts: 0, in_gaps: 0, quiet_events: 0 };
         for round in 0..20 {

@@ -16,6 +16,7 @@ use steadyfs_device::{
 use steadyfs_format::Log;
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::sleep;
+use steadyfs_testkit::Rng;
 
 const PAGE: usize = 4096;
 const SEGMENT: u64 = 512;
@@ -28,15 +29,6 @@ struct Disk {
     base: MemDevice,
     below: Arc<MemDevice>,
     device: Arc<Moving>,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 impl Disk {
@@ -80,7 +72,7 @@ fn file(fs: &Fs, name: &str) -> InodeRef {
 }
 
 /// Overwrites pages of a file at random, and remembers what.
-fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Random, known: &mut BTreeMap<u64, u8>) {
+fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Rng, known: &mut BTreeMap<u64, u8>) {
     for _ in 0..count {
         let (page, byte) = (random.below(pages), random.below(255) as u8 + 1);
         fs.write(file, page * PAGE as u64, &[byte; PAGE]).unwrap();
@@ -109,7 +101,7 @@ fn stats(fs: &Fs) -> MigrationStats {
 /// Several mounts, with files that come and go; what was moved, in all.
 fn live(seed: u64) -> u64 {
     let disk = Disk::new(24, 1.4, Adversary::new(seed));
-    let (mut random, mut known, mut moved) = (Random(seed), BTreeMap::new(), 0);
+    let (mut random, mut known, mut moved) = (Rng(seed), BTreeMap::new(), 0);
     for round in 0..3 {
         let fs = disk.mount();
         let data = file(&fs, "data");
@@ -145,7 +137,7 @@ fn files_survive_whatever_the_device_moves() {
 #[test]
 fn a_mount_takes_sections_for_logs_that_write_only() {
     let disk = Disk::new(24, 1.4, Adversary::new(7));
-    let (mut random, mut known) = (Random(7), BTreeMap::new());
+    let (mut random, mut known) = (Rng(7), BTreeMap::new());
     let fs = disk.mount();
     let data = file(&fs, "data");
     overwrite(&fs, &data, 300, 400, &mut random, &mut known);
@@ -190,7 +182,7 @@ fn ten_times_the_capacity_is_written_and_this_host_moves_nothing() {
     let disk = Disk::new(12, 1.4, Adversary { records: 256, ..Adversary::new(5) });
     let fs = disk.mount();
     let data = file(&fs, "data");
-    let (mut random, mut known) = (Random(1), BTreeMap::new());
+    let (mut random, mut known) = (Rng(1), BTreeMap::new());
     let pages = fs.statfs().blocks * 3 / 4;
     let count = 10 * 12 * SEGMENT;
     for _ in 0..count / 64 {
@@ -209,8 +201,8 @@ fn ten_times_the_capacity_is_written_and_this_host_moves_nothing() {
 
 /// Sessions that end with a power cut at any moment; what was fsynced is there after it.
 fn cut(seed: u64, options: &str) -> Result<[u64; 3], String> {
-    let mut random = Random(seed ^ 0xC0FFEE);
-    let rules = |random: &mut Random| Adversary {
+    let mut random = Rng(seed ^ 0xC0FFEE);
+    let rules = |random: &mut Rng| Adversary {
         moves: 300 + random.below(650),
         late: 1 + random.below(12),
         records: 1 + random.below(12) as usize,
@@ -293,7 +285,7 @@ fn no_space_is_said_of_a_full_volume_only() {
         assert!(matches!(error, Error::NoSpace), "{error}");
         assert!(full.blocks_free < 64, "ratio {ratio}: {full:?}");
         // Room that there is can be used over and over.
-        let mut random = Random(3);
+        let mut random = Rng(3);
         let mut known = BTreeMap::new();
         for _ in 0..100 {
             overwrite(&fs, &data, page, 40, &mut random, &mut known);
@@ -323,7 +315,7 @@ fn failing(rules: Adversary) -> (Failing, Arc<AdversaryDevice<Failing>>) {
 fn a_record_that_cannot_be_applied_is_tried_again() {
     let work = || {
         let (below, device) = failing(Adversary { records: 4, late: 1, ..Adversary::new(9) });
-        let (mut random, mut known) = (Random(9), BTreeMap::new());
+        let (mut random, mut known) = (Rng(9), BTreeMap::new());
         let options = || MountOptions::parse("cache=1M,errors=continue").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
         overwrite(&fs, &file(&fs, "data"), 700, 1500, &mut random, &mut known);
@@ -365,7 +357,7 @@ fn a_host_without_room_costs_no_section_and_nothing_that_was_written() {
         let options = || MountOptions::parse("cache=1M,errors=continue,commit=0").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
         let data = file(&fs, "data");
-        let (mut random, mut known) = (Random(4), BTreeMap::new());
+        let (mut random, mut known) = (Rng(4), BTreeMap::new());
         overwrite(&fs, &data, 700, 300, &mut random, &mut known);
         fs.sync().unwrap();
         for errno in [errno::ENOSPC, errno::EDQUOT] {
@@ -418,7 +410,7 @@ fn what_the_device_refuses_goes_to_another_section() {
         let options = || MountOptions::parse("cache=1M,errors=continue,commit=0").unwrap();
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
         let data = file(&fs, "data");
-        let (mut random, mut known) = (Random(4), BTreeMap::new());
+        let (mut random, mut known) = (Rng(4), BTreeMap::new());
         // Those who were told try again once. Where logs stay, sections refuse that, too, until they come to an end.
         let settle = |fs: &Fs| {
             let rounds = (0..2).position(|_| fs.sync().is_ok());
@@ -466,7 +458,7 @@ fn what_the_device_refuses_goes_to_another_section() {
 fn an_export_is_a_volume_for_every_program() {
     let disk = Disk::new(24, 1.4, Adversary { moves: 900, ..Adversary::new(9) });
     let fs = disk.mount();
-    let (data, mut random, mut known) = (file(&fs, "data"), Random(2), BTreeMap::new());
+    let (data, mut random, mut known) = (file(&fs, "data"), Rng(2), BTreeMap::new());
     for round in 0..30 {
         overwrite(&fs, &data, 1500, 60, &mut random, &mut known);
         fs.fsync(&file(&fs, &format!("file{round}")), false).unwrap();
@@ -607,7 +599,7 @@ fn a_device_that_skips_a_record_stops_the_volume_and_nobody_waits_for_ever() {
             let device = Skipping::new(&disk.device);
             let mounted = Arc::clone(&device) as Arc<dyn Device>;
             let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
-            let (data, mut random) = (file(&fs, "data"), Random(seed));
+            let (data, mut random) = (file(&fs, "data"), Rng(seed));
             let refused = (0..40).find_map(|_| {
                 (0..100).for_each(|_| drop(fs.write(&data, random.below(700) * PAGE as u64, &[1; PAGE])));
                 fs.sync().err()
@@ -644,7 +636,7 @@ fn an_unmount_waits_for_no_record_after_one_that_stopped_the_volume() {
         device.misleads.store(true, SeqCst);
         let mounted = Arc::clone(&device) as Arc<dyn Device>;
         let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
-        let (data, mut random) = (file(&fs, "data"), Random(3));
+        let (data, mut random) = (file(&fs, "data"), Rng(3));
         overwrite(&fs, &data, 100, 100, &mut random, &mut BTreeMap::new());
         drop(data);
         let began = steadyfs_rt::now();

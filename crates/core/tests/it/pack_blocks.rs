@@ -11,6 +11,7 @@ use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::checkpoint::{CheckpointHeader, CpFlags};
 use steadyfs_format::{Ino, Pack};
+use steadyfs_testkit::Rng;
 
 const FILES: u64 = 60;
 const PAGE: usize = 4096;
@@ -98,11 +99,8 @@ fn damage(device: &MemDevice, lba: u64, damage: Damage) {
         Damage::Flip(at) => block[at] ^= 4,
         Damage::Zeros => block.fill(0),
         Damage::Noise => {
-            let mut state = lba | 1;
-            for byte in &mut block {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                *byte = (state >> 56) as u8;
-            }
+            let mut random = Rng(lba | 1);
+            block.fill_with(|| (random.bits() >> 56) as u8);
         }
     }
     device.write(lba, vec![PageBuf::from_slice(&block)]).unwrap();

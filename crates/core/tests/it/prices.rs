@@ -8,6 +8,7 @@ use steadyfs_device::{Device, FaultyDevice, MemDevice};
 use steadyfs_rt::Cost;
 use steadyfs_rt::now;
 use steadyfs_rt::sim::{Costs, SimConfig, run};
+use steadyfs_testkit::Rng;
 
 /// Nothing costs anything but this work, in nanoseconds.
 fn priced<T: 'static>(
@@ -127,12 +128,6 @@ fn checksums_of_inodes_are_paid_for() {
     assert_eq!(took(""), 0);
 }
 
-/// The first random numbers of a generator, each below a bound.
-fn random(count: u64, below: u64) -> impl Iterator<Item = u64> {
-    let step = |x: &u64| Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(1_u64), step).skip(1).map(move |x| (x >> 33) % below).take(count as usize)
-}
-
 /// On a device that takes no time, with every price as it is. `tools/real-f2fs-cpu.sh` has the figures of the real one.
 #[test]
 fn a_page_takes_as_long_as_in_the_real_f2fs() {
@@ -152,7 +147,10 @@ fn a_page_takes_as_long_as_in_the_real_f2fs() {
         fs.sync().unwrap();
         let write = ns(|| sequential(&fs, &file)) / PAGES - copy;
         let in_order = ns(|| fs.sync().unwrap()) / PAGES;
-        random(PAGES / 2, PAGES).for_each(|page| assert_eq!(fs.write(&file, page * 4096, &[2; 4096]).unwrap(), 4096));
+        let mut random = Rng(1);
+        for _ in 0..PAGES / 2 {
+            assert_eq!(fs.write(&file, random.below(PAGES) * 4096, &[2; 4096]).unwrap(), 4096);
+        }
         // 1 - 1/sqrt(e) of the pages: the others were chosen twice.
         let at_random = (ns(|| fs.sync().unwrap()) as f64 / (PAGES as f64 * 0.393)) as u64;
         let collect = |fs: &Fs| {

@@ -7,6 +7,7 @@ use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Request};
 use steadyfs_rt::sim::{SimConfig, call_after, run};
 use steadyfs_rt::{now, spawn};
+use steadyfs_testkit::Rng;
 
 /// What each request takes, however many there are.
 const LATENCY: Duration = Duration::from_micros(100);
@@ -107,11 +108,10 @@ struct Overwriting {
 fn overwrite(fs: &Fs, file: &InodeRef, parts: u64) -> Duration {
     let data = vec![1; 64 * 4096];
     (0..parts).for_each(|part| assert_eq!(fs.write_direct(file, part * 64 * 4096, &data).unwrap(), data.len()));
-    let mut random = 1u64;
+    let mut random = Rng(1);
     let began = now();
     for _ in 0..parts * 64 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        fs.write(file, (random >> 33) % (parts * 64) * 4096, &[2; 4096]).unwrap();
+        fs.write(file, random.below(parts * 64) * 4096, &[2; 4096]).unwrap();
     }
     fs.sync().unwrap();
     began.elapsed()

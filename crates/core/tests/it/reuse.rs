@@ -12,7 +12,7 @@ use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
 use steadyfs_device::{Device, FileDevice, OpenOptions};
 use steadyfs_format::{AllocType, Log};
 use steadyfs_testkit::linux::mount_command;
-use steadyfs_testkit::{Uml, fsck_f2fs, mkfs_f2fs};
+use steadyfs_testkit::{Rng, Uml, fsck_f2fs, mkfs_f2fs};
 
 const PAGE: usize = 4096;
 
@@ -51,7 +51,7 @@ struct Tracked {
     fs: Arc<Fs>,
     file: InodeRef,
     versions: Vec<u32>,
-    random: u64,
+    random: Rng,
 }
 
 impl Tracked {
@@ -60,7 +60,7 @@ impl Tracked {
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         let file = fs.create(&fs.root().unwrap(), b"tracked", &new).unwrap();
         let pages = fs.statfs().blocks_free * share / 100;
-        let mut tracked = Tracked { fs: Arc::clone(fs), file, versions: vec![0; pages as usize], random: 99 };
+        let mut tracked = Tracked { fs: Arc::clone(fs), file, versions: vec![0; pages as usize], random: Rng(99) };
         (0..pages).for_each(|page| tracked.write(page));
         fs.sync().unwrap();
         tracked
@@ -75,8 +75,8 @@ impl Tracked {
     /// Overwrites pages at random; with fsyncs, and a checkpoint now and then.
     fn overwrite(&mut self, count: u64) {
         for n in 1..=count {
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            self.write((self.random >> 33) % self.versions.len() as u64);
+            let page = self.random.below(self.versions.len() as u64);
+            self.write(page);
             match n {
                 n if n.is_multiple_of(4000) => self.fs.sync().unwrap(),
                 n if n.is_multiple_of(700) => self.fs.fsync(&self.file, n.is_multiple_of(1400)).unwrap(),
@@ -158,7 +158,7 @@ fn a_nearly_full_volume_is_filled_hole_by_hole_and_stays_sound() {
                 file: again.lookup(&again.root().unwrap(), b"tracked").unwrap(),
                 fs: Arc::clone(&again),
                 versions: tracked.versions.clone(),
-                random: 7,
+                random: Rng(7),
             };
             more.overwrite(5000);
             again.unmount().unwrap();

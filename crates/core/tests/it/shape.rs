@@ -7,6 +7,7 @@ use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{lock_stats, spawn};
+use steadyfs_testkit::Rng;
 
 const MOVERS: usize = 12;
 const MOVES: usize = 40;
@@ -23,11 +24,10 @@ fn at(fs: &Fs, path: &str) -> InodeRef {
 
 /// Moves a file from directory to directory.
 fn move_file(fs: &Fs, dirs: &[InodeRef], mover: usize, seed: u64) {
-    let (mut state, mut here) = (seed ^ mover as u64, mover % dirs.len());
+    let (mut random, mut here) = (Rng(seed ^ mover as u64), mover % dirs.len());
     let name = format!("file {mover}");
     for _ in 0..MOVES {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let there = (state >> 33) as usize % dirs.len();
+        let there = random.below(dirs.len() as u64) as usize;
         fs.rename(&dirs[here], name.as_bytes(), &dirs[there], name.as_bytes(), RenameFlags::Replace).expect("a move");
         here = there;
     }

@@ -11,6 +11,7 @@ use steadyfs_device::{
 use steadyfs_rt::queue::Queue;
 use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{lock_stats, sleep, spawn};
+use steadyfs_testkit::Rng;
 
 const FILE: u32 = 0o100_644;
 const PAGES: u64 = 64;
@@ -23,11 +24,11 @@ fn create(fs: &Fs, name: &str) -> InodeRef {
 /// what was last written.
 fn writer(fs: &Fs, number: u64, seed: u64) {
     let file = create(fs, &format!("file{number}"));
-    let mut random = seed ^ number << 32;
+    let mut random = Rng(seed ^ number << 32);
     let mut expected = vec![0u8; PAGES as usize];
     for round in 0..300u64 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (page, byte) = (random >> 33 & (PAGES - 1), (random >> 45) as u8);
+        let bits = random.bits();
+        let (page, byte) = (bits >> 33 & (PAGES - 1), (bits >> 45) as u8);
         fs.write(&file, page * 4096, &[byte; 4096]).unwrap();
         expected[page as usize] = byte;
         match round % 50 {
@@ -257,11 +258,8 @@ fn direct_beside_collectors(base: &MemDevice, options: &str, seed: u64) -> Besid
                 let (fs, file) = (Arc::clone(&fs), file.clone());
                 spawn("writer", move || {
                     let mut versions = vec![1; pages as usize];
-                    let mut random = seed << 8 | n;
-                    let mut next = || {
-                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                        ((random >> 33) % (pages / WRITERS)) * WRITERS + n
-                    };
+                    let mut random = Rng(seed << 8 | n);
+                    let mut next = || random.below(pages / WRITERS) * WRITERS + n;
                     let mut found = vec![0; 4096];
                     for round in 2..1000 {
                         let (page, other) = (next(), next());

@@ -12,20 +12,12 @@ use steadyfs_device::{
     ZonedDevice, errno,
 };
 use steadyfs_rt::sim::{SimConfig, run};
+use steadyfs_testkit::Rng;
 
 const PAGE: usize = 4096;
 const SEGMENT: u64 = 512;
 /// Where the features begin in a superblock's block, and the bit of zoned volumes.
 const FEATURES: (usize, u8) = (1024 + 2180, 2);
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// A device of so many zones, of which the first eight are conventional.
 fn geometry(segments: u64, zones: u64) -> ZoneGeometry {
@@ -59,7 +51,7 @@ fn file(fs: &Fs, name: &str) -> InodeRef {
 }
 
 /// Overwrites pages of a file at random, and remembers what.
-fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Random, known: &mut BTreeMap<u64, u8>) {
+fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Rng, known: &mut BTreeMap<u64, u8>) {
     for _ in 0..count {
         let (page, byte) = (random.below(pages), random.below(255) as u8 + 1);
         fs.write(file, page * PAGE as u64, &[byte; PAGE]).unwrap();
@@ -188,7 +180,7 @@ fn what_zones_cannot_bear_is_refused() {
 /// Several mounts, with files that come and go.
 fn live(seed: u64, options: &str) {
     let device = made(geometry(1 + seed % 3, 40));
-    let (mut random, mut known) = (Random(seed), BTreeMap::new());
+    let (mut random, mut known) = (Rng(seed), BTreeMap::new());
     for _ in 0..3 {
         let fs = mount_with(&device, options);
         let data = file(&fs, "data");
@@ -235,7 +227,7 @@ fn several_times_the_capacity_is_written_and_zones_are_reset() {
         let device = made(geometry);
         let fs = mount_with(&device, options);
         let data = file(&fs, "data");
-        let (mut random, mut known) = (Random(1), BTreeMap::new());
+        let (mut random, mut known) = (Rng(1), BTreeMap::new());
         let pages = fs.statfs().blocks * 3 / 4;
         let count = 4 * 40 * geometry.size;
         for _ in 0..count / 64 {
@@ -268,7 +260,7 @@ type Legal = BTreeMap<u64, Vec<u8>>;
 const PAGES: u64 = 300;
 
 /// Overwrites pages and makes them durable, until the device is gone.
-fn session(fs: &Fs, random: &mut Random, legal: &mut Legal) -> steadyfs_core::Result<()> {
+fn session(fs: &Fs, random: &mut Rng, legal: &mut Legal) -> steadyfs_core::Result<()> {
     let root = fs.root()?;
     let data = match fs.lookup(&root, b"data") {
         Ok(data) => data,
@@ -306,7 +298,7 @@ fn assert_legal(fs: &Fs, legal: &mut Legal, place: &str) {
 /// Sessions that end with a power cut at any request; what was fsynced is there after it. Zones that were finished, and
 /// those that had lost what was not flushed.
 fn cut(seed: u64, options: &str) -> [u64; 2] {
-    let mut random = Random(seed ^ 0xC0FFEE);
+    let mut random = Rng(seed ^ 0xC0FFEE);
     let mut device = made(geometry(1 + seed % 2, 40));
     let mut legal = Legal::new();
     let mut sums = [0; 2];
@@ -361,7 +353,7 @@ fn goes_on(harm: impl Fn(&FaultyDevice<Arc<ZonedDevice>>)) -> (Arc<ZonedDevice>,
     let options = MountOptions::parse("cache=1M").unwrap();
     let fs = Fs::mount(Arc::clone(&faulty) as Arc<dyn Device>, options).unwrap();
     let data = file(&fs, "data");
-    let (mut random, mut known) = (Random(3), BTreeMap::new());
+    let (mut random, mut known) = (Rng(3), BTreeMap::new());
     overwrite(&fs, &data, 700, 300, &mut random, &mut known);
     fs.sync().unwrap();
     harm(&faulty);
@@ -419,7 +411,7 @@ fn a_device_that_fails_as_a_whole_has_a_few_zones_and_not_all() {
     let options = MountOptions::parse("cache=1M,commit=0").unwrap();
     let fs = Fs::mount(Arc::clone(&faulty) as Arc<dyn Device>, options).unwrap();
     let data = file(&fs, "data");
-    let (mut random, mut known) = (Random(3), BTreeMap::new());
+    let (mut random, mut known) = (Rng(3), BTreeMap::new());
     overwrite(&fs, &data, 300, 300, &mut random, &mut known);
     fs.sync().unwrap();
     let free = || fs.stats().segments.free;
@@ -511,7 +503,7 @@ fn zones_that_were_worn_out_before_are_never_taken() {
     (16..32).for_each(|zone| device.wear_out(zone * SEGMENT, ZoneState::ReadOnly));
     let fs = mount(&device);
     let data = file(&fs, "data");
-    let (mut random, mut known) = (Random(3), BTreeMap::new());
+    let (mut random, mut known) = (Rng(3), BTreeMap::new());
     for _ in 0..40 {
         overwrite(&fs, &data, 700, 200, &mut random, &mut known);
         fs.sync().unwrap();

@@ -9,7 +9,7 @@ use steadyfs_device::{Device, FileDevice, OpenOptions, PageBuf};
 use steadyfs_testkit::corpus::Workload;
 use steadyfs_testkit::images::{self, Recipe};
 use steadyfs_testkit::manifest::Fields;
-use steadyfs_testkit::{TempImage, fsck_f2fs, linux_manifests};
+use steadyfs_testkit::{TempImage, XorShift, fsck_f2fs, linux_manifests};
 
 /// Recovery makes names again, at its own time.
 fn recovered_fields() -> Fields {
@@ -65,18 +65,14 @@ fn every_beginning_of_a_chain_is_recovered_as_linux_does() {
     images::side_by_side(&chains, |(name, _)| (*name).to_owned(), |(name, seed)| beginnings(name, *seed));
 }
 
-fn beginnings(name: &str, mut choice: u64) {
+fn beginnings(name: &str, seed: u64) {
+    let mut random = XorShift(seed);
     let recipe = images::recipe(name).unwrap();
     let image = recipe.image().unwrap();
     let nodes = turns(&image.path);
     assert!(!nodes.is_empty());
     let mut places = vec![0];
-    for _ in 1..nodes.len().min(4) {
-        choice ^= choice << 13;
-        choice ^= choice >> 7;
-        choice ^= choice << 17;
-        places.push(choice as usize % nodes.len());
-    }
+    places.extend((1..nodes.len().min(4)).map(|_| random.bits() as usize % nodes.len()));
     let cut = |place: &usize| {
         let copy = image.copy().unwrap();
         destroy(&copy.path(), nodes[*place]);

@@ -6,21 +6,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-
-/// A small generator: each thread has its own, so that a run does the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
+use steadyfs_testkit::Rng;
 
 /// Writes, truncates, renames, links and removes files of its own in a directory that others use too; checks each
 /// against a copy in memory.
 fn work(dir: &Path, thread: u64, rounds: usize) {
-    let mut random = Random(thread);
+    let mut random = Rng(thread);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for round in 0..rounds {
         let path = |name: &str| dir.join(name);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_device::{FileDevice, OpenOptions as DeviceOptions};
+use steadyfs_testkit::Rng;
 
 const ROUNDS: u64 = 20;
 const APPENDERS: usize = 3;
@@ -21,12 +22,8 @@ const RECORD: usize = 1000;
 
 /// The record with this number of this appender: every byte can be told.
 fn record(appender: usize, number: u64) -> Vec<u8> {
-    let mut state = number.wrapping_mul(APPENDERS as u64 + 1).wrapping_add(appender as u64 + 1);
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(RECORD).collect()
+    let mut random = Rng(number.wrapping_mul(APPENDERS as u64 + 1).wrapping_add(appender as u64 + 1));
+    std::iter::repeat_with(|| (random.bits() >> 56) as u8).take(RECORD).collect()
 }
 
 /// Appends records and syncs each until the mount is gone; counts in `confirmed` what fsync has returned for.

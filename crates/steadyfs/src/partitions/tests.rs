@@ -1,6 +1,7 @@
 //! Tables of sfdisk, and tables that mean harm.
 
 use steadyfs_device::{MemDevice, PageBuf};
+use steadyfs_testkit::Rng;
 
 use super::*;
 
@@ -134,11 +135,8 @@ fn a_partition_that_ends_before_it_begins_has_no_length() {
 /// Whatever stands there, reading it ends.
 #[test]
 fn arbitrary_tables_are_read_to_the_end() {
-    let mut state = 7_u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
+    let mut rng = Rng(7);
+    let mut random = move || rng.bits() >> 33;
     for _ in 0..2000 {
         let disk = disk(if random() % 2 == 0 { made::MBR } else { made::GPT });
         for _ in 0..1 + random() % 4 {

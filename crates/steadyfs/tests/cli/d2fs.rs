@@ -16,7 +16,7 @@ use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{Adversary, AdversaryDevice, Device, MemDevice, MigratingDevice, Migrations, OpenOptions};
 
-use steadyfs_testkit::fsck_f2fs;
+use steadyfs_testkit::{Rng, fsck_f2fs};
 
 use crate::mount::{Place, ends_well};
 use crate::run::{Output, finish, steadyfs};
@@ -173,13 +173,12 @@ fn scratch() -> tempfile::TempDir {
 /// Overwrites 64 pages of 36 MiB at random and syncs them, until nobody serves the mount any more. Returns the pages
 /// that were synced.
 fn overwrite(path: &Path, seed: u64, batches: &AtomicU64) -> BTreeSet<u64> {
-    let (mut random, mut synced) = (seed, BTreeSet::new());
+    let (mut random, mut synced) = (Rng(seed), BTreeSet::new());
     let Ok(file) = File::options().create(true).truncate(false).write(true).open(path) else { return synced };
     loop {
         let mut batch = Vec::new();
         for _ in 0..64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let page = (random >> 33) % (36 << 8);
+            let page = random.below(36 << 8);
             batch.push(page);
             if file.write_all_at(&[page as u8; 4096], page * 4096).is_err() {
                 return synced;

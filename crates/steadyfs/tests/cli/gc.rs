@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{OpenOptions, open_image};
-use steadyfs_testkit::fsck_f2fs;
+use steadyfs_testkit::{Rng, fsck_f2fs};
 
 use crate::inspect::fails;
 use crate::run::{Output, finish, steadyfs};
@@ -27,10 +27,9 @@ fn with_garbage(dir: &Path) -> PathBuf {
     (0..pages).for_each(write);
     fs.sync().unwrap();
     // The lower a page, the more often it is written again.
-    let mut random = 1_u64;
+    let mut random = Rng(1);
     for _ in 0..8000 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let unit = (random >> 33) as f64 / (1_u64 << 31) as f64;
+        let unit = (random.bits() >> 33) as f64 / (1_u64 << 31) as f64;
         write((unit * unit * pages as f64) as u64);
     }
     drop(file);

@@ -6,6 +6,7 @@ use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, Fault, OpKind, errno};
 use steadyfs_format::Lba;
+use steadyfs_testkit::Rng;
 
 const PAGE: u64 = 4096;
 /// What the pages hold that cannot be read, and no others.
@@ -43,10 +44,9 @@ fn collection_goes_on_around_what_cannot_be_read() {
         for block in blocks {
             bed.faulty.add(Fault::fail(errno::EIO).on(OpKind::Read).in_blocks(block..block + 1));
         }
-        let mut random = 1u64;
+        let mut random = Rng(1);
         for _ in 0..3 * pages {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let page = (random >> 33) % pages;
+            let page = random.below(pages);
             // What lies in the bad places is not written again: it stays there.
             if lost.contains(&page) {
                 continue;

@@ -6,29 +6,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use steadyfs_core::{Error, Fs, InodeRef, RenameFlags, Result};
 use steadyfs_format::dir::FileType;
+use steadyfs_testkit::Rng;
 
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-
-    fn name(&mut self) -> Vec<u8> {
-        match self.below(4) {
-            0 => [&[b'n'; 250][..], format!("{:02}", self.below(12)).as_bytes()].concat(),
-            _ => format!("{}", self.below(10)).into_bytes(),
-        }
+fn any_name(random: &mut Rng) -> Vec<u8> {
+    match random.below(4) {
+        0 => [&[b'n'; 250][..], format!("{:02}", random.below(12)).as_bytes()].concat(),
+        _ => format!("{}", random.below(10)).into_bytes(),
     }
 }
 
 /// A directory somewhere in the tree: from the root some random steps down.
-fn wander(fs: &Fs, random: &mut Random) -> InodeRef {
+fn wander(fs: &Fs, random: &mut Rng) -> InodeRef {
     let mut at = fs.root().unwrap();
     for _ in 0..random.below(4) {
-        match fs.lookup(&at, &random.name()) {
+        match fs.lookup(&at, &any_name(random)) {
             Ok(next) if next.kind() == FileType::Dir => at = next,
             _ => break,
         }
@@ -36,20 +27,20 @@ fn wander(fs: &Fs, random: &mut Random) -> InodeRef {
     at
 }
 
-fn one(fs: &Fs, random: &mut Random) -> Result<()> {
-    let (dir, name) = (wander(fs, random), random.name());
+fn one(fs: &Fs, random: &mut Rng) -> Result<()> {
+    let (dir, name) = (wander(fs, random), any_name(random));
     match random.below(16) {
         0..4 => fs.create(&dir, &name, &new(FILE)).map(drop),
         4..7 => fs.create(&dir, &name, &new(DIR)).map(drop),
         7 => fs.symlink(&dir, &name, &[b't'; 3900], &new(0)).map(drop),
-        8 => fs.link(&fs.lookup(&wander(fs, random), &random.name())?, &dir, &name),
+        8 => fs.link(&fs.lookup(&wander(fs, random), &any_name(random))?, &dir, &name),
         9..11 => fs.unlink(&dir, &name),
         11 => fs.rmdir(&dir, &name),
         12 => fs.readdir(&dir, 0, &mut |_| true),
         13 => fs.link(&fs.tmpfile(&dir, &new(FILE))?, &dir, &name),
         n => {
             let how = if n == 14 { RenameFlags::Replace } else { RenameFlags::Exchange };
-            fs.rename(&dir, &name, &wander(fs, random), &random.name(), how)
+            fs.rename(&dir, &name, &wander(fs, random), &any_name(random), how)
         }
     }
 }
@@ -96,7 +87,7 @@ fn threads_share_directories() {
         .map(|seed| {
             let fs = Arc::clone(&v.fs);
             steadyfs_rt::spawn("names", move || {
-                let mut random = Random(seed);
+                let mut random = Rng(seed);
                 for n in 0..4000 {
                     if let Err(error) = one(&fs, &mut random) {
                         assert!(is_expected(&error), "{error}");

@@ -7,19 +7,7 @@ use crate::recovery::support::{
 use std::sync::Arc;
 use steadyfs_core::{NewInode, XattrFlags};
 use steadyfs_device::{CrashImage, Device, MemDevice, Record, RecordingDevice};
-use steadyfs_testkit::{images, sampled};
-
-/// A small generator: the choices of a test that must be the same every time.
-struct Choices(u64);
-
-impl Choices {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
+use steadyfs_testkit::{XorShift, images, sampled};
 
 /// What a mount of a crashed volume writes.
 fn log_of_mount(crashed: &MemDevice) -> Vec<Record> {
@@ -32,7 +20,7 @@ fn log_of_mount(crashed: &MemDevice) -> Vec<Record> {
 
 /// The device at moments of its recovery: after every write, with nothing, everything and parts of what was not
 /// flushed.
-fn states(crashed: &MemDevice, log: &[Record], choices: &mut Choices, samples: usize) -> Vec<(String, MemDevice)> {
+fn states(crashed: &MemDevice, log: &[Record], choices: &mut XorShift, samples: usize) -> Vec<(String, MemDevice)> {
     let mut out = Vec::new();
     for record in log {
         let at = record.submitted;
@@ -40,12 +28,12 @@ fn states(crashed: &MemDevice, log: &[Record], choices: &mut Choices, samples: u
         out.push((format!("at {at}, nothing unflushed"), image().build()));
         out.push((format!("at {at}, everything"), image().keep_if(|_| true).build()));
         for sample in 0..samples {
-            let seed = choices.next();
+            let seed = choices.bits();
             let keep = move |index: usize| (seed >> (index % 61)) & 1 == 1;
             out.push((format!("at {at}, part {sample} ({seed:x})"), image().keep_if(keep).build()));
         }
         if let Some(&last) = image().volatile().last() {
-            let torn = choices.next();
+            let torn = choices.bits();
             let image =
                 image().keep_if(move |index| index != last).tear(last, move |piece| (torn >> (piece % 64)) & 1 == 1);
             out.push((format!("at {at}, the last one torn ({torn:x})"), image.build()));
@@ -55,7 +43,7 @@ fn states(crashed: &MemDevice, log: &[Record], choices: &mut Choices, samples: u
 }
 
 /// Recovers `crashed` again and again, with crashes on the way, `depth` deep.
-fn explore(crashed: &MemDevice, expected: &Tree, choices: &mut Choices, samples: usize, depth: usize) -> usize {
+fn explore(crashed: &MemDevice, expected: &Tree, choices: &mut XorShift, samples: usize, depth: usize) -> usize {
     let log = log_of_mount(crashed);
     assert!(log.len() >= 3, "a mount writes a checkpoint: {log:?}");
     let mut count = 0;
@@ -101,7 +89,7 @@ fn ours(features: &[&str]) -> Volume {
 
 #[test]
 fn a_crash_in_recovery_loses_nothing() {
-    let mut choices = Choices(0x5EED_0001);
+    let mut choices = XorShift(0x5EED_0001);
     for features in [&[][..], FEATURES] {
         let v = ours(features);
         assert!(v.fs.sync_stats().chained > 60, "{:?}", v.fs.sync_stats());
@@ -129,7 +117,7 @@ fn a_chain_of_several_segments_survives_its_recovery() {
         v.fsync(&log);
     }
     assert!(chain(&v.crash()).len() > 1100);
-    let mut choices = Choices(0x5EED_0005);
+    let mut choices = XorShift(0x5EED_0005);
     let count = explore(&v.crash(), &crate::recovery::support::tree(&v.fs), &mut choices, 1, 1);
     println!("{count} states");
 }
@@ -169,7 +157,7 @@ fn contents_of_nobody_survive_a_recovery() {
 
 #[test]
 fn a_crash_in_the_recovery_of_what_linux_fsynced_loses_nothing() {
-    let mut choices = Choices(0x5EED_0002);
+    let mut choices = XorShift(0x5EED_0002);
     for name in ["fsync-chain-features", "fsync-checkpoint"] {
         let crashed = crate::common::load(images::recipe(name).unwrap().image().unwrap().path);
         let (expected, whole) = recovered(crashed.fork());

@@ -6,6 +6,7 @@ use crate::recovery::support::{
 use std::sync::Arc;
 use steadyfs_core::{Error, NewInode, XattrFlags};
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, errno};
+use steadyfs_testkit::Rng;
 
 fn crashed() -> Volume {
     let v = Volume::new(FEATURES);
@@ -167,11 +168,11 @@ fn nearly_full_volumes_recover() {
             files.push(v.file(&format!("d/{}", files.len()), 50));
         }
         v.fs.sync().unwrap();
-        let (mut state, mut crashes) = (0x5EED_0006u64, 0);
+        let (mut random, mut crashes) = (Rng(0x5EED_0006), 0);
         for step in 0..1500u64 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let file = &files[(state >> 33) as usize % files.len()];
-            v.fill(file, (state >> 20) % 48, 1 + step % 3, step as u8);
+            let bits = random.bits();
+            let file = &files[(bits >> 33) as usize % files.len()];
+            v.fill(file, (bits >> 20) % 48, 1 + step % 3, step as u8);
             v.fsync(file);
             if step % 97 == 0 {
                 let (after, whole) = recovered(v.crash());

@@ -12,6 +12,7 @@ use steadyfs_format::block::{Block, BlockView};
 use steadyfs_format::inode::{Inode, inline};
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
 use steadyfs_format::{Ino, Lba, Log, Nid, Slot};
+use steadyfs_testkit::XorShift;
 
 /// A file of the checkpoint and a new file, both fsynced, without inline data; and a file that only the checkpoint has.
 fn base(features: &[&str]) -> MemDevice {
@@ -299,41 +300,33 @@ fn a_directory_with_entries_keeps_a_name() {
     assert!(!assert_whole(&dev).keys().any(|path| path.contains("recovered")));
 }
 
-/// Numbers to choose from, the same every time.
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-fn mutate(block: &mut Block, dev: &Image, state: &mut u64) {
+fn mutate(block: &mut Block, dev: &Image, random: &mut XorShift) {
     let layout = dev.layout();
     let main = layout.main.get();
     let stamp = NodeBlock::view(block).footer.cp_ver();
     let next = NodeBlock::view(block).footer.next();
-    for _ in 0..1 + random(state) % 3 {
-        let at = match random(state) % 4 {
+    for _ in 0..1 + random.bits() % 3 {
+        let at = match random.bits() % 4 {
             // Attributes, the beginning of the addresses, node ids, anything.
-            0 => random(state) % 90,
-            1 => 360 / 4 + random(state) % 30,
-            2 => 4052 / 4 + random(state) % 10,
-            _ => random(state) % 1024,
+            0 => random.bits() % 90,
+            1 => 360 / 4 + random.bits() % 30,
+            2 => 4052 / 4 + random.bits() % 10,
+            _ => random.bits() % 1024,
         } as usize
             * 4;
-        let value = match random(state) % 6 {
+        let value = match random.bits() % 6 {
             0 => 0,
             1 => u32::MAX,
-            2 => (main + random(state) % (layout.block_count - main)) as u32,
-            3 => random(state) as u32 % 64,
-            4 => 1 << (random(state) % 32),
-            _ => random(state) as u32,
+            2 => (main + random.bits() % (layout.block_count - main)) as u32,
+            3 => random.bits() as u32 % 64,
+            4 => 1 << (random.bits() % 32),
+            _ => random.bits() as u32,
         };
         block[at.min(4088)..at.min(4088) + 4].copy_from_slice(&value.to_le_bytes());
     }
     // Still of the chain.
     let footer = &mut NodeBlock::view_mut(block).footer;
-    footer.set_chain(stamp, if random(state).is_multiple_of(8) { footer.next() } else { next });
+    footer.set_chain(stamp, if random.bits().is_multiple_of(8) { footer.next() } else { next });
 }
 
 #[test]
@@ -355,13 +348,13 @@ fn no_chain_makes_recovery_panic() {
     let sound = v.crash();
     let nodes = chain(&sound);
     let layout = image(&sound);
-    let mut state = 0x5EED_0003;
+    let mut random = XorShift(0x5EED_0003);
     let (mut up, mut refused) = (0, 0);
     for round in 0..1500 {
         let dev = sound.fork();
-        for _ in 0..1 + random(&mut state) % 2 {
-            let lba = nodes[random(&mut state) as usize % nodes.len()].0;
-            edit(&dev, lba, |block| mutate(block, &layout, &mut state));
+        for _ in 0..1 + random.bits() % 2 {
+            let lba = nodes[random.bits() as usize % nodes.len()].0;
+            edit(&dev, lba, |block| mutate(block, &layout, &mut random));
         }
         let dev = Arc::new(dev);
         match mount(Arc::clone(&dev) as Arc<dyn Device>, "") {

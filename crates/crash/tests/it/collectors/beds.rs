@@ -13,6 +13,7 @@ use steadyfs_crash::load::{FillPlan, Library, Until, prepare, run, verify};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
 use steadyfs_rt::sim::{self, SimConfig};
 use steadyfs_rt::{sleep, spawn};
+use steadyfs_testkit::Rng;
 
 const PAGE: usize = 4096;
 
@@ -43,7 +44,7 @@ fn mount(device: Arc<dyn Device>, options: &str) -> Result<Arc<Fs>, String> {
 struct Paged {
     file: InodeRef,
     versions: Vec<u32>,
-    random: u64,
+    random: Rng,
 }
 
 fn page(number: usize, version: u32) -> Vec<u8> {
@@ -55,7 +56,7 @@ impl Paged {
     fn new(fs: &Fs, pages: u64) -> Result<Self, Error> {
         let new = NewInode { mode: 0o100_644, ..NewInode::default() };
         let file = fs.create(&fs.root()?, b"paged", &new)?;
-        let mut paged = Paged { file, versions: vec![0; pages as usize], random: 77 };
+        let mut paged = Paged { file, versions: vec![0; pages as usize], random: Rng(77) };
         (0..pages as usize).try_for_each(|number| paged.write(fs, number))?;
         Ok(paged)
     }
@@ -68,8 +69,8 @@ impl Paged {
 
     fn overwrite(&mut self, fs: &Fs, times: usize) -> Result<(), Error> {
         for _ in 0..times {
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            self.write(fs, (self.random >> 33) as usize % self.versions.len())?;
+            let number = self.random.below(self.versions.len() as u64);
+            self.write(fs, number as usize)?;
         }
         Ok(())
     }
