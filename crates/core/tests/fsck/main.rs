@@ -1,6 +1,6 @@
 //! The checker on volumes of mkfs.f2fs and Linux: silent on whole ones, and exact on each fault that is planted.
 
-#[path = "../it/common/mod.rs"]
+#[path = "../it/common/images.rs"]
 mod common;
 
 mod agree;

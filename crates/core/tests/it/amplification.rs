@@ -2,20 +2,18 @@
 //! before it is needed, or have open, is one in which no block can become invalid by itself. On a small volume few
 //! sections more show.
 
+use crate::common::{create, in_virtual_time, mount};
 use std::sync::Arc;
-use steadyfs_core::{Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice};
-use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_testkit::Rng;
 
 /// Blocks that the device is given for each page that is overwritten, 32 at random between any two fsyncs, on two
 /// cores; the file takes 93 % of the volume, and was overwritten as a whole before.
 fn amplification(base: &MemDevice, gc: &'static str) -> f64 {
     let device = Arc::new(base.fork());
-    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(device as Arc<dyn Device>, MountOptions::parse(gc).unwrap()).unwrap();
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+    in_virtual_time(2, move || {
+        let fs = mount(device as Arc<dyn Device>, gc);
+        let file = create(&fs, "file");
         let pages = fs.statfs().blocks_free * 93 / 100;
         (0..pages).for_each(|page| assert_eq!(fs.write(&file, page * 4096, &[1; 4096]).unwrap(), 4096));
         let mut random = Rng(1);
@@ -33,8 +31,7 @@ fn amplification(base: &MemDevice, gc: &'static str) -> f64 {
         let written = fs.io_stats().written_blocks() - before;
         fs.unmount().unwrap();
         written as f64 / pages as f64
-    });
-    report.unwrap().value
+    })
 }
 
 #[test]

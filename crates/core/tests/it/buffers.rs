@@ -1,9 +1,9 @@
 //! Where blocks are while they move: in the page cache, as in F2FS, or in memory of the collector's own.
 
+use crate::common::{assert_sound, create};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
+use steadyfs_core::{Fs, InodeRef, Urgency};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request};
 use steadyfs_rt::Cost;
 use steadyfs_rt::sim::{SimConfig, cpu_time, run};
@@ -34,8 +34,7 @@ fn mount(device: &Arc<MemDevice>, options: &str) -> Arc<Fs> {
 }
 
 fn mount_any(device: Arc<dyn Device>, options: &str) -> Arc<Fs> {
-    let options = MountOptions::parse(&format!("background_gc=off,commit=0,{options}")).unwrap();
-    Fs::mount(device, options).unwrap()
+    crate::common::mount(device, &format!("background_gc=off,commit=0,{options}"))
 }
 
 /// Neighbouring blocks are read with one request: F2FS submits one for each, and its kernel merges them.
@@ -55,8 +54,7 @@ fn neighbours_are_read_with_one_request() {
 
 /// A file with pages at the start overwritten, so that the first segment has a run of valid blocks; nothing is cached.
 fn in_a_row(fs: &Fs) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+    let file = create(fs, "file");
     fs.write_direct(&file, 0, &vec![1; 1024 * 4096]).unwrap();
     fs.write_direct(&file, 0, &vec![2; 300 * 4096]).unwrap();
     fs.sync().unwrap();
@@ -91,8 +89,7 @@ fn stamp(page: u64, version: u64) -> Vec<u8> {
 
 /// A file with two pages of three overwritten, so that its segments are worth cleaning; nothing is cached.
 fn half_written(fs: &Fs) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+    let file = create(fs, "file");
     for page in 0..PAGES * 2 {
         fs.write_direct(&file, page * 4096, &stamp(page, 1)).unwrap();
     }
@@ -123,8 +120,7 @@ fn check_all(fs: Arc<Fs>, file: InodeRef, device: &Arc<MemDevice>, expected: imp
     drop(file);
     fs.unmount().unwrap();
     drop(fs);
-    let found = check(Arc::new(device.fork()), &CheckOptions::default()).unwrap();
-    assert!(found.is_clean(), "{:?}", found.issues);
+    assert_sound(Arc::new(device.fork()), "collected");
     let fs = mount(device, "");
     let file = fs.lookup(&fs.root().unwrap(), b"file").unwrap();
     compare(&fs, &file);

@@ -1,10 +1,11 @@
 //! Collection under load: a volume filled to 93 % and overwritten at random for many times its size goes on for ever.
 
+use crate::common::mount;
 use crate::words::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, Urgency};
+use steadyfs_core::{Error, Fs, InodeRef, NewInode, Urgency};
 use steadyfs_device::{FileDevice, OpenOptions};
 use steadyfs_testkit::{XorShift, fsck_f2fs, mkfs_f2fs, sampled};
 
@@ -47,7 +48,7 @@ impl Tracked {
 
 fn open(path: &Path, gc: &str) -> Arc<Fs> {
     let dev = FileDevice::open(path, OpenOptions::default()).unwrap();
-    Fs::mount(Arc::new(dev), MountOptions::parse(&format!("cache=16M,{gc}")).unwrap()).unwrap()
+    mount(Arc::new(dev), &format!("cache=16M,{gc}"))
 }
 
 /// One file per writer; together they take 93 % of what the volume has for files.

@@ -1,11 +1,11 @@
 //! Damage of what reading can do without: journals and summaries of the checkpoint pack, addresses in the NAT.
 
+use crate::common::{change, image};
 use std::sync::Arc;
 use steadyfs_core::fsck::{self, CheckOptions};
 use steadyfs_core::mkfs::{MkfsOptions, format};
-use steadyfs_core::raw::Image;
 use steadyfs_core::{Error, Fs, MountOptions, NewInode};
-use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, PageBuf, errno};
+use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind, errno};
 use steadyfs_format::checkpoint::CpFlags;
 use steadyfs_format::{Log, Nid};
 
@@ -36,7 +36,7 @@ fn with_files(files: u64, changed: u64) -> (MemDevice, Nid, Nid) {
     drop((changed, other));
     fs.unmount().unwrap();
     drop(fs);
-    let image = image(&device);
+    let image = image(device.clone());
     let [in_journal, in_table] = nids.map(|nid| image.nat_journal().iter().any(|(other, _)| *other == nid));
     assert!(in_journal && !in_table, "{:?}", image.nat_journal());
     drop(image);
@@ -46,16 +46,6 @@ fn with_files(files: u64, changed: u64) -> (MemDevice, Nid, Nid) {
 fn mount<D: Device + 'static>(device: &Arc<D>, options: &str) -> Result<Arc<Fs>, Error> {
     let options = MountOptions { background_gc: false, ..MountOptions::parse(options).unwrap() };
     Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
-}
-
-fn image<D: Device + 'static>(device: &Arc<D>) -> Image {
-    Image::open(Arc::clone(device) as Arc<dyn Device>).unwrap()
-}
-
-fn change(device: &MemDevice, lba: u64, change: impl FnOnce(&mut [u8; 4096])) {
-    let mut block = *device.read_one(lba).unwrap().to_array();
-    change(&mut block);
-    device.write(lba, vec![PageBuf::from_slice(&block)]).unwrap();
 }
 
 /// The files that were not changed last are there.
@@ -74,7 +64,7 @@ fn assert_others_read(fs: &Fs) {
 fn damage_journal(log: Log, expected: &str, code: &str) {
     let (device, changed, _) = sound();
     let device = Arc::new(device);
-    let whole = image(&device);
+    let whole = image(device.clone());
     let first = whole.layout().pack(whole.pack()) + u64::from(whole.checkpoint().pack_map().data_summaries.start);
     let compact = whole.checkpoint().header().flags().contains(CpFlags::COMPACT_SUM);
     let (block, at) = match (compact, log) {
@@ -86,7 +76,7 @@ fn damage_journal(log: Log, expected: &str, code: &str) {
     let Err(error) = mount(&device, "") else { panic!("mounted for changes") };
     assert!(error.to_string().contains(expected), "{error}");
     assert_others_read(&mount(&device, "ro").unwrap());
-    let image = image(&device);
+    let image = image(device.clone());
     let found: Vec<_> = image.damage().iter().map(ToString::to_string).collect();
     assert!(matches!(&found[..], [one] if one.contains(expected)), "{found:?}");
     assert_eq!(image.load_sit().is_ok(), log == Log::HotData);
@@ -109,7 +99,7 @@ fn a_sit_journal_with_an_impossible_count_costs_changes_only() {
 #[test]
 fn summaries_that_cannot_be_read_cost_changes_only() {
     let (device, _, _) = sound();
-    let whole = image(&Arc::new(device.fork()));
+    let whole = image(Arc::new(device.fork()));
     let start = whole.layout().pack(whole.pack()).get();
     let map = whole.checkpoint().pack_map();
     for (blocks, logs) in [(map.data_summaries, &Log::DATA), (map.node_summaries, &Log::NODE)] {
@@ -131,7 +121,7 @@ fn summaries_that_cannot_be_read_cost_changes_only() {
 fn an_impossible_address_in_the_nat_costs_one_node() {
     let (device, _, other) = sound();
     let device = Arc::new(device);
-    let whole = image(&device);
+    let whole = image(device.clone());
     let (block, index) = whole.layout().nat_place(other);
     change(&device, whole.nat_lba(block).get(), |bytes| bytes[index * 9 + 5..index * 9 + 9].fill(0xFF));
     for options in ["ro", ""] {
@@ -152,13 +142,13 @@ fn an_impossible_address_in_the_nat_costs_one_node() {
         }
         fs.unmount().unwrap();
     }
-    assert!(!image(&device).nat(other).unwrap().is_free(), "the id is not given to another file");
+    assert!(!image(device.clone()).nat(other).unwrap().is_free(), "the id is not given to another file");
 }
 
 #[test]
 fn a_block_of_the_nat_that_cannot_be_read_costs_its_nodes_though_the_journal_names_one() {
     let (device, changed, other) = with_files(600, 599);
-    let whole = image(&Arc::new(device.fork()));
+    let whole = image(Arc::new(device.fork()));
     let (block, _) = whole.layout().nat_place(changed);
     assert!(block > whole.layout().nat_place(other).0, "they are in two blocks");
     let lba = whole.nat_lba(block).get();

@@ -3,27 +3,17 @@
 //! Files are spread over them, and writers of different files do not meet. A checkpoint with all of them open is a
 //! volume like any other for fsck.f2fs. Files that were fsynced into them survive power cuts.
 
+use crate::common::{assert_sound, assert_stock, create, mount};
 use std::sync::Arc;
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::InodeRef;
 use steadyfs_device::{Device, MemDevice, RecordingDevice, flush_ticks, image_at};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{lock_stats, reset_lock_stats, spawn};
-use steadyfs_testkit::fsck_f2fs;
 
 const PAGE: usize = 4096;
 const WRITERS: u64 = 6;
 const PAGES: u64 = 150;
 const ROUNDS: u64 = 3;
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
-}
-
-fn mount(dev: Arc<dyn Device>, options: &str) -> Arc<Fs> {
-    Fs::mount(dev, MountOptions::parse(options).unwrap()).unwrap()
-}
 
 /// A page that says whose it is.
 fn page(file: u64, at: u64, round: u64) -> Vec<u8> {
@@ -32,16 +22,8 @@ fn page(file: u64, at: u64, round: u64) -> Vec<u8> {
 
 /// Both checkers agree that a device holds a sound volume.
 fn sound(image: &MemDevice) {
-    let found = check(Arc::new(image.fork()), &CheckOptions::default()).unwrap();
-    assert!(found.is_clean(), "{:?}", found.issues);
-    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let path = dir.path().join("volume.img");
-    let mut bytes = Vec::new();
-    for lba in 0..image.info().blocks {
-        image.read(lba, 1).unwrap()[0].with(|block| bytes.extend_from_slice(&block[..]));
-    }
-    std::fs::write(&path, bytes).unwrap();
-    fsck_f2fs(&path).unwrap();
+    assert_sound(Arc::new(image.fork()), "unmounted");
+    assert_stock(image);
 }
 
 /// What a run of [`write_files`] came to.
@@ -62,7 +44,7 @@ fn write_files(base: &MemDevice, options: &'static str, cores: usize, seed: u64)
     let dev = Arc::clone(&device);
     let report = run(SimConfig { cores, seed, ..SimConfig::default() }, move || {
         let fs = mount(Arc::clone(&dev) as Arc<dyn Device>, options);
-        let files: Vec<InodeRef> = (0..WRITERS).map(|n| create(&fs, &format!("file{n}"))).collect();
+        let files: Vec<InodeRef> = (0..WRITERS).map(|n| create(&fs, format!("file{n}"))).collect();
         fs.sync().unwrap();
         reset_lock_stats();
         let writers = (0..).zip(files).map(|(n, file)| {

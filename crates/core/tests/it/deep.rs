@@ -1,9 +1,10 @@
 //! Names at a great depth: what an operation costs does not depend on how deep it works. The nodes of the chain fit the
 //! cache of nodes ten times over, so whoever walks up to the root has to read them.
 
+use crate::common::make;
 use std::sync::Arc;
 use steadyfs_core::mkfs::{MkfsOptions, format};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags};
+use steadyfs_core::{Error, Fs, InodeRef, RenameFlags};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_format::Ino;
 
@@ -11,12 +12,7 @@ const DEPTH: usize = 10_000;
 const REPLACE: RenameFlags = RenameFlags::Replace;
 
 fn mount(device: &Arc<MemDevice>) -> Arc<Fs> {
-    let options = MountOptions::parse("node_cache=4M,background_gc=off,commit=0").unwrap();
-    Fs::mount(Arc::clone(device) as Arc<dyn Device>, options).unwrap()
-}
-
-fn make(fs: &Fs, dir: &InodeRef, name: &[u8], mode: u32) -> InodeRef {
-    fs.create(dir, name, &NewInode { mode, ..NewInode::default() }).unwrap()
+    crate::common::mount(Arc::clone(device) as Arc<dyn Device>, "node_cache=4M,background_gc=off,commit=0")
 }
 
 fn mkdir(fs: &Fs, dir: &InodeRef, name: &[u8]) -> InodeRef {

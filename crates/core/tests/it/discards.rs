@@ -1,12 +1,12 @@
 //! Discards in the background: what is sent, when, and that nothing is lost over it. Discarded blocks of the devices
 //! here read as bytes that nobody wrote.
 
+use crate::common::{assert_sound, create, in_virtual_time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{DiscardStats, FallocMode, Fs, InodeRef, MountOptions, NewInode, ShutDown};
+use steadyfs_core::{DiscardStats, FallocMode, Fs, InodeRef, MountOptions, ShutDown};
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, Op, OpKind, Record, RecordingDevice, errno};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{sleep, spawn};
@@ -26,18 +26,7 @@ fn device(mib: u64) -> Arc<Recorded> {
 
 /// Only checkpoints that a test asks for, and no collection.
 fn mount(device: &Arc<Recorded>, options: &str) -> Arc<Fs> {
-    let options = MountOptions::parse(&format!("commit=0,background_gc=off,{options}")).unwrap();
-    Fs::mount(Arc::clone(device) as Arc<dyn Device>, options).unwrap()
-}
-
-/// In virtual time, on so many cores.
-fn simulate<T: 'static>(cores: usize, body: impl FnOnce() -> T + 'static) -> T {
-    run(SimConfig { cores, ..SimConfig::default() }, body).unwrap_or_else(|failure| panic!("{failure}")).value
-}
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
+    crate::common::mount(Arc::clone(device) as Arc<dyn Device>, &format!("commit=0,background_gc=off,{options}"))
 }
 
 /// A file of so many MiB, page by page full of a byte of its own.
@@ -79,7 +68,7 @@ fn lengths(log: &[Record]) -> BTreeMap<u64, usize> {
 /// A file of 10 MiB, in segments that no log writes to any more, loses runs of 1, 2, 15, 16, 17 and 100 blocks. Another
 /// of 8 MiB is deleted; three or four of its sections become free as a whole.
 fn lose_runs(options: &'static str) -> (BTreeMap<u64, usize>, DiscardStats) {
-    simulate(2, move || {
+    in_virtual_time(2, move || {
         let device = device(128);
         let fs = mount(&device, options);
         let file = write(&fs, "runs", 10);
@@ -148,7 +137,7 @@ fn a_place_is_not_taken_while_it_is_being_discarded() {
     /// Of the 169 MiB that the volume takes.
     const MOST: u64 = 100;
     for options in ["discard=segments", "discard=blocks", "discard=blocks,mode=adaptive,ssr=eager"] {
-        simulate(4, move || {
+        in_virtual_time(4, move || {
             let device = device(256);
             device.inner().add(Fault::delay(Duration::from_millis(5)).on(OpKind::Discard));
             let fs = mount(&device, options);
@@ -179,7 +168,7 @@ fn a_place_is_not_taken_while_it_is_being_discarded() {
             let log = device.log();
             assert_apart(&log);
             let image = Arc::new(device.inner().inner().fork());
-            assert!(check(image, &CheckOptions::default()).unwrap().is_clean(), "{options}");
+            assert_sound(image, options);
         });
     }
 }
@@ -211,7 +200,7 @@ fn contents_survive_discards_beside_collection() {
         let log = device.log();
         assert_apart(&log);
         let image = Arc::new(device.inner().inner().fork());
-        assert!(check(image, &CheckOptions::default()).unwrap().is_clean(), "{options}");
+        assert_sound(image, options);
     }
 }
 
@@ -241,7 +230,7 @@ fn overwrite(fs: &Fs, number: u64) {
 #[test]
 fn a_discard_that_fails_is_counted_and_changes_nothing() {
     for (error, goes_on) in [(errno::EIO, true), (errno::EOPNOTSUPP, false)] {
-        simulate(2, move || {
+        in_virtual_time(2, move || {
             let device = device(64);
             device.inner().add(Fault::fail(error).on(OpKind::Discard).times(1));
             let fs = mount(&device, "discard=blocks");
@@ -271,7 +260,7 @@ fn a_discard_that_fails_is_counted_and_changes_nothing() {
 /// that is shut down sends nothing more at all.
 #[test]
 fn the_end_of_a_mount_is_the_end_of_discards() {
-    simulate(2, || {
+    in_virtual_time(2, || {
         let device = device(128);
         let fs = mount(&device, "discard=segments");
         drop(write(&fs, "file", 20));
@@ -304,8 +293,7 @@ fn a_device_without_discards_is_sent_none() {
     mkfs::format(&plain, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).unwrap();
     // An overlay says that it takes none.
     let device = Arc::new(RecordingDevice::new(steadyfs_device::OverlayDevice::new(Arc::new(plain))));
-    let options = MountOptions::parse("commit=0,discard=blocks").unwrap();
-    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+    let fs = crate::common::mount(Arc::clone(&device) as Arc<dyn Device>, "commit=0,discard=blocks");
     drop(write(&fs, "file", 8));
     unlink(&fs, "file");
     fs.unmount().unwrap();

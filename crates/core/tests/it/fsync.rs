@@ -1,11 +1,12 @@
 //! What fsync writes, and when: the chain of marked nodes, its order against flushes, and the cases that need a
 //! checkpoint.
 
+use crate::common::mount;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::raw::Image;
-use steadyfs_core::{FallocMode, Fs, InodeRef, MountOptions, NewInode, Reason, RenameFlags, SetAttr, XattrFlags};
+use steadyfs_core::{FallocMode, Fs, InodeRef, NewInode, Reason, RenameFlags, SetAttr, XattrFlags};
 use steadyfs_device::{Device, MemDevice, Op, Record, RecordingDevice, StreamHint};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::{NodeBlock, NodeFooter, NodeOfs};
@@ -21,8 +22,7 @@ impl Volume {
     fn new(features: &str, options: &str) -> Self {
         let args: &[&str] = if features.is_empty() { &[] } else { &["-O", features] };
         let device = Arc::new(RecordingDevice::new(crate::common::mkfs(256, args)));
-        let options = MountOptions::parse(options).unwrap();
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let fs = mount(Arc::clone(&device) as Arc<dyn Device>, options);
         Volume { device, fs }
     }
 

@@ -1,9 +1,9 @@
 //! Collection in the gaps between bursts of requests, in virtual time.
 
+use crate::common::{assert_sound, create, mount};
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Fs, InodeRef};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, events, run};
 use steadyfs_rt::sleep;
@@ -35,9 +35,8 @@ fn bursts(options: &'static str) -> Came {
     let device = Arc::new(crate::common::mkfs(256, &[]));
     let dev = Arc::clone(&device) as Arc<dyn Device>;
     let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(dev, MountOptions::parse(options).unwrap()).unwrap();
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+        let fs = mount(dev, options);
+        let file = create(&fs, "file");
         let pages = fs.statfs().blocks_free * 9 / 10;
         for page in 0..pages {
             fs.write_direct(&file, page * 4096, &[0; 4096]).unwrap();
@@ -67,8 +66,7 @@ fn bursts(options: &'static str) -> Came {
         fs.unmount().unwrap();
         came
     });
-    let found = check(Arc::new(device.fork()) as Arc<MemDevice>, &CheckOptions::default()).unwrap();
-    assert!(found.is_clean(), "{options}: {:?}", found.issues);
+    assert_sound(Arc::new(device.fork()) as Arc<MemDevice>, options);
     report.unwrap().value
 }
 

@@ -1,8 +1,9 @@
 //! Fsyncs that need the metadata journal at the same time, in virtual time: a batch serves all who waited while it was
 //! sealed, and everything that an fsync promised is there after a crash.
 
+use crate::common::{make, mount};
 use std::sync::Arc;
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::InodeRef;
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::spawn;
@@ -10,27 +11,22 @@ use steadyfs_rt::spawn;
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 20;
 
-fn make(fs: &Fs, parent: &InodeRef, name: &str, mode: u32) -> InodeRef {
-    fs.create(parent, name.as_bytes(), &NewInode { mode, ..NewInode::default() }).expect("room")
-}
-
 /// Each client makes files in a directory of its own, and syncs the directory after each; how many batches that takes.
 fn batches(options: &'static str, seed: u64) -> u64 {
     let work = move || {
         let device = MemDevice::new((128 << 20) / 4096);
         steadyfs_core::mkfs::format(&device, &steadyfs_core::mkfs::MkfsOptions::new([7; 16], 0)).expect("a volume");
         let device = Arc::new(device);
-        let options = MountOptions::parse(&format!("{options},background_gc=off,commit=0")).expect("options");
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).expect("mounts");
+        let fs = mount(Arc::clone(&device) as Arc<dyn Device>, &format!("{options},background_gc=off,commit=0"));
         let root = fs.root().expect("a root");
-        let dirs: Vec<_> = (0..CLIENTS).map(|n| make(&fs, &root, &format!("dir {n}"), 0o040_755)).collect();
+        let dirs: Vec<_> = (0..CLIENTS).map(|n| make(&fs, &root, format!("dir {n}"), 0o040_755)).collect();
         fs.sync().expect("a checkpoint");
         let before = fs.stats();
         let client = |dir: &InodeRef| {
             let (fs, dir) = (Arc::clone(&fs), dir.clone());
             spawn("client", move || {
                 for round in 0..ROUNDS {
-                    drop(make(&fs, &dir, &format!("file {round}"), 0o100_644));
+                    drop(make(&fs, &dir, format!("file {round}"), 0o100_644));
                     fs.fsync(&dir, false).expect("a batch");
                 }
             })
@@ -39,7 +35,7 @@ fn batches(options: &'static str, seed: u64) -> u64 {
         clients.into_iter().for_each(|client| client.join().unwrap_or_else(|panicked| panic!("{panicked}")));
         let after = fs.stats();
         assert_eq!(after.checkpoints.committed, before.checkpoints.committed, "a checkpoint made the names durable");
-        let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).expect("recovers");
+        let crashed = mount(Arc::new(device.fork()), "");
         for n in 0..CLIENTS {
             let dir =
                 crashed.lookup(&crashed.root().expect("a root"), format!("dir {n}").as_bytes()).expect("a directory");

@@ -1,5 +1,6 @@
 //! Images that only an enemy makes: each was once a panic or worse.
 
+use crate::common::{change, create, image};
 use std::sync::Arc;
 use steadyfs_core::mkfs::{MkfsOptions, format};
 use steadyfs_core::raw::Image;
@@ -30,23 +31,9 @@ fn mount(device: &Arc<MemDevice>, options: &str) -> Result<Arc<Fs>, Error> {
     Fs::mount(Arc::clone(device) as Arc<dyn Device>, MountOptions::parse(options).unwrap())
 }
 
-fn create(fs: &Fs, name: &[u8]) -> InodeRef {
-    fs.create(&fs.root().unwrap(), name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
-}
-
-fn image(device: &Arc<MemDevice>) -> Image {
-    Image::open(Arc::clone(device) as Arc<dyn Device>).unwrap()
-}
-
-fn change(device: &MemDevice, lba: u64, change: impl FnOnce(&mut [u8; 4096])) {
-    let mut page = device.read_one(lba).unwrap();
-    change(page.make_mut());
-    device.write(lba, vec![page]).unwrap();
-}
-
 /// Changes the header of the pack in force, at both ends of the pack.
 fn change_header(device: &Arc<MemDevice>, f: impl FnOnce(&mut CheckpointHeader)) {
-    let image = image(device);
+    let image = image(device.clone());
     let start = image.layout().pack(image.pack()).get();
     let last = start + u64::from(image.checkpoint().pack_map().last);
     change(device, start, |block| {
@@ -59,7 +46,7 @@ fn change_header(device: &Arc<MemDevice>, f: impl FnOnce(&mut CheckpointHeader))
 }
 
 fn node_lba(device: &Arc<MemDevice>, nid: Nid) -> u64 {
-    image(device).nat(nid).unwrap().lba.get()
+    image(device.clone()).nat(nid).unwrap().lba.get()
 }
 
 fn assert_damaged<T>(result: Result<T, Error>, part: &str) {
@@ -76,7 +63,7 @@ fn assert_damaged<T>(result: Result<T, Error>, part: &str) {
 fn counters_at_the_end_of_their_range_do_not_overflow() {
     let (device, ino) = sound();
     // The statistic in the hot-node summary, behind three summaries of data.
-    let image_ = image(&device);
+    let image_ = image(device.clone());
     let map = image_.checkpoint().pack_map();
     assert!(!map.node_summaries.is_empty());
     let hot_node = image_.layout().pack(image_.pack()).get() + u64::from(map.node_summaries.start);
@@ -98,7 +85,7 @@ fn counters_at_the_end_of_their_range_do_not_overflow() {
         fs.gc(2, steadyfs_core::Urgency::Background).unwrap();
     }
     fs.unmount().unwrap();
-    let header = image(&device);
+    let header = image(device.clone());
     assert!(header.checkpoint().header().version() < 100, "versions go on from 0");
     assert_eq!(header.checkpoint().header().elapsed_time(), u64::MAX);
     mount(&device, "").unwrap().unmount().unwrap();
@@ -121,7 +108,7 @@ fn a_volume_that_counts_less_than_its_segments_is_not_changed() {
 #[test]
 fn giving_back_slots_that_were_never_counted_makes_no_checkpoint() {
     let (device, ino) = sound();
-    let version = image(&device).checkpoint().header().version();
+    let version = image(device.clone()).checkpoint().header().version();
     let lba = node_lba(&device, ino.nid());
     change(&device, lba, |block| {
         let shape = Inode::view(block).shape(Features::NONE).unwrap();
@@ -136,7 +123,7 @@ fn giving_back_slots_that_were_never_counted_makes_no_checkpoint() {
     assert!(matches!(fs.sync(), Err(Error::Stopped(_))), "the volume has stopped");
     drop(fs);
     // What the mount itself committed is the last checkpoint.
-    assert_eq!(image(&device).checkpoint().header().version(), version + 1);
+    assert_eq!(image(device.clone()).checkpoint().header().version(), version + 1);
 }
 
 #[test]
@@ -169,12 +156,12 @@ fn an_address_outside_the_main_area_stops_the_volume_in_the_middle_of_a_change()
     assert!(fs.is_read_only(), "half of the file is gone and cannot be brought back");
     assert!(matches!(fs.unmount(), Err(Error::Stopped(_))));
     drop(fs);
-    image(&device);
+    image(device.clone());
 }
 
 /// Fills every free segment with blocks that nobody owns, and counts them.
 fn leave_no_free_segment(device: &Arc<MemDevice>) {
-    let opened = image(device);
+    let opened = image(device.clone());
     let current = Log::ALL.map(|log| opened.log_position(log).segment);
     let mut added = 0;
     for (number, entry) in opened.load_sit().unwrap().into_iter().enumerate() {
@@ -207,7 +194,7 @@ fn a_full_log_without_a_free_segment_makes_no_unreadable_checkpoint() {
     drop((file, cold));
     fs.unmount().unwrap();
     drop(fs);
-    let position = image(&device).log_position(Log::ColdData);
+    let position = image(device.clone()).log_position(Log::ColdData);
     assert!((400..512).contains(&position.next), "{position:?}");
     leave_no_free_segment(&device);
     let fs = mount(&device, "").unwrap();
@@ -215,7 +202,7 @@ fn a_full_log_without_a_free_segment_makes_no_unreadable_checkpoint() {
     assert!(matches!(moved, Err(Error::NoSpace)), "the log had room for what was to be moved: {moved:?}");
     assert!(matches!(fs.unmount(), Err(Error::NoSpace)), "a checkpoint of a log behind its segment");
     drop(fs);
-    assert!(image(&device).load_sit().is_ok());
+    assert!(image(device.clone()).load_sit().is_ok());
     mount(&device, "ro").unwrap();
 }
 
@@ -328,7 +315,7 @@ fn an_inode_with_more_names_than_links_loses_them_one_by_one() {
         drop(held);
         let _ = (fs.reap(), fs.unlink(&root, b"c"), fs.sync(), fs.unmount());
         drop((root, fs));
-        image(&device);
+        image(device.clone());
     }
 }
 

@@ -1,10 +1,11 @@
 //! IPLFS volumes: an address space that is never used twice, logs from 2^45 on, over a device that panics on a second
 //! write of a block and on reads of what was discarded.
 
+use crate::common::file;
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, Infinite, MkfsOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, SetAttr};
+use steadyfs_core::{Error, Fs, MountOptions, SetAttr};
 use steadyfs_device::{Device, MemDevice, PageBuf, WriteOnceDevice};
 use steadyfs_format::infinite::Stretch;
 use steadyfs_format::{Features, Log};
@@ -61,13 +62,6 @@ impl Volume {
         let leaked = self.image().leaks(self.strict.held().into_iter()).unwrap();
         assert!(leaked.is_empty(), "nobody knows of {leaked:?}");
     }
-}
-
-fn file(fs: &Fs, name: &str) -> InodeRef {
-    let root = fs.root().unwrap();
-    fs.lookup(&root, name.as_bytes()).unwrap_or_else(|_| {
-        fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
-    })
 }
 
 fn contents(fs: &Fs, name: &str) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! D2FS volumes on a device that moves any page at any moment, delivers late, and panics when the host breaks a
 //! promise.
 
+use crate::common::{assert_contents, file, files_come_and_go, in_virtual_time, overwrite, save};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, Migrating, MkfsOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Error, Fs, InodeRef, MigrationStats, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, MigrationStats, MountOptions};
 use steadyfs_device::{
     Adversary, AdversaryDevice, CrashImage, Device, DeviceInfo, Fault, FaultyDevice, MemDevice, MigrationGeometry,
     Migrations, OpKind, Request, Upcall, errno,
@@ -49,7 +50,7 @@ impl Disk {
     }
 
     fn mount_with(&self, options: &str) -> Arc<Fs> {
-        Fs::mount(Arc::clone(&self.device) as Arc<dyn Device>, MountOptions::parse(options).unwrap()).unwrap()
+        crate::common::mount(Arc::clone(&self.device) as Arc<dyn Device>, options)
     }
 
     /// A device that has nothing outstanding holds a sound volume, and nothing else.
@@ -61,30 +62,6 @@ impl Disk {
         let image = Image::open(Arc::new(self.below.fork())).unwrap();
         let valid = image.checkpoint().header().valid_blocks();
         assert_eq!(self.device.held().len() as u64, valid, "the device holds what nobody needs");
-    }
-}
-
-fn file(fs: &Fs, name: &str) -> InodeRef {
-    let root = fs.root().unwrap();
-    fs.lookup(&root, name.as_bytes()).unwrap_or_else(|_| {
-        fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
-    })
-}
-
-/// Overwrites pages of a file at random, and remembers what.
-fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Rng, known: &mut BTreeMap<u64, u8>) {
-    for _ in 0..count {
-        let (page, byte) = (random.below(pages), random.below(255) as u8 + 1);
-        fs.write(file, page * PAGE as u64, &[byte; PAGE]).unwrap();
-        known.insert(page, byte);
-    }
-}
-
-fn assert_contents(fs: &Fs, file: &InodeRef, known: &BTreeMap<u64, u8>) {
-    let mut buffer = vec![0; PAGE];
-    for (page, byte) in known {
-        assert_eq!(fs.read(file, page * PAGE as u64, &mut buffer).unwrap(), PAGE, "page {page}");
-        assert!(buffer.iter().all(|found| found == byte), "page {page} holds {} and not {byte}", buffer[0]);
     }
 }
 
@@ -104,20 +81,7 @@ fn live(seed: u64) -> u64 {
     let (mut random, mut known, mut moved) = (Rng(seed), BTreeMap::new(), 0);
     for round in 0..3 {
         let fs = disk.mount();
-        let data = file(&fs, "data");
-        assert_contents(&fs, &data, &known);
-        for part in 0..6 {
-            overwrite(&fs, &data, 700, 150, &mut random, &mut known);
-            let name = format!("small{}", random.below(20));
-            fs.write(&file(&fs, &name), 0, &vec![part; 3 * PAGE]).unwrap();
-            match random.below(4) {
-                0 => fs.sync().unwrap(),
-                1 => fs.fsync(&data, false).unwrap(),
-                2 => drop(fs.unlink(&fs.root().unwrap(), name.as_bytes())),
-                _ => {}
-            }
-        }
-        assert_contents(&fs, &data, &known);
+        let data = files_come_and_go(&fs, &mut random, &mut known);
         let found = stats(&fs);
         moved += found.moved;
         assert_eq!((moved_by(&fs), found.again), (0, 0), "round {round}");
@@ -345,7 +309,7 @@ fn a_record_that_cannot_be_applied_is_tried_again() {
         fs.unmount().unwrap();
         assert_eq!(device.outstanding(), 0, "records are outstanding after an unmount");
     };
-    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    in_virtual_time(2, work);
 }
 
 /// The host's file system is full for a while. No section is given up for that, all that was refused is kept, and it is
@@ -388,7 +352,7 @@ fn a_host_without_room_costs_no_section_and_nothing_that_was_written() {
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options()).unwrap();
         assert_contents(&fs, &file(&fs, "data"), &known);
     };
-    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    in_virtual_time(2, work);
 }
 
 /// Blocks of the regular area that can be read and never written, in every third section.
@@ -451,7 +415,7 @@ fn what_the_device_refuses_goes_to_another_section() {
         fs.unmount().unwrap();
         disk.assert_settled();
     };
-    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    in_virtual_time(2, work);
 }
 
 #[test]
@@ -479,20 +443,9 @@ fn an_export_is_a_volume_for_every_program() {
     steadyfs_testkit::fsck_f2fs(&path).unwrap();
     let image = Image::open(Arc::new(target.fork())).unwrap();
     assert!(image.superblock().regions().is_none());
-    let fs = Fs::mount(Arc::new(target), MountOptions::parse("").unwrap()).unwrap();
+    let fs = crate::common::mount(Arc::new(target), "");
     assert_contents(&fs, &file(&fs, "data"), &known);
     fs.unmount().unwrap();
-}
-
-/// What a device holds, as a file.
-fn save(device: &MemDevice, path: &std::path::Path) {
-    use std::os::unix::fs::FileExt;
-    let image = std::fs::File::create(path).unwrap();
-    image.set_len(device.info().blocks * PAGE as u64).unwrap();
-    for block in device.written_blocks() {
-        let page = device.read_one(block).unwrap();
-        image.write_all_at(&page.to_array()[..], block * PAGE as u64).unwrap();
-    }
 }
 
 #[test]
@@ -598,7 +551,7 @@ fn a_device_that_skips_a_record_stops_the_volume_and_nobody_waits_for_ever() {
             let disk = Disk::new(12, 1.4, Adversary { late: u64::MAX, records: 30, ..Adversary::new(seed) });
             let device = Skipping::new(&disk.device);
             let mounted = Arc::clone(&device) as Arc<dyn Device>;
-            let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
+            let fs = crate::common::mount(mounted, "cache=1M");
             let (data, mut random) = (file(&fs, "data"), Rng(seed));
             let refused = (0..40).find_map(|_| {
                 (0..100).for_each(|_| drop(fs.write(&data, random.below(700) * PAGE as u64, &[1; PAGE])));
@@ -635,7 +588,7 @@ fn an_unmount_waits_for_no_record_after_one_that_stopped_the_volume() {
         let device = Skipping::new(&disk.device);
         device.misleads.store(true, SeqCst);
         let mounted = Arc::clone(&device) as Arc<dyn Device>;
-        let fs = Fs::mount(mounted, MountOptions::parse("cache=1M").unwrap()).unwrap();
+        let fs = crate::common::mount(mounted, "cache=1M");
         let (data, mut random) = (file(&fs, "data"), Rng(3));
         overwrite(&fs, &data, 100, 100, &mut random, &mut BTreeMap::new());
         drop(data);
@@ -643,6 +596,6 @@ fn an_unmount_waits_for_no_record_after_one_that_stopped_the_volume() {
         assert!(fs.unmount().is_err(), "a volume that was stopped has a last checkpoint");
         (began.elapsed(), device.told.load(SeqCst))
     };
-    let (waited, told) = run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap().value;
+    let (waited, told) = in_virtual_time(2, work);
     assert!(told > 0 && waited < Duration::from_secs(5), "{waited:?} for {told} records");
 }

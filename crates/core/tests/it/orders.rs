@@ -1,15 +1,16 @@
 //! What has to be durable before what, in virtual time, on a device that takes its time for each request and loses what
 //! was not flushed.
 
+use crate::common::{create, in_virtual_time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::mkfs::{MkfsOptions, format};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, ShutDown};
+use steadyfs_core::{Fs, MountOptions, NewInode, ShutDown};
 use steadyfs_device::{Device, DeviceInfo, IoResult, MemDevice, Op, PageBuf, Request, StreamHint};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::node::NodeBlock;
-use steadyfs_rt::sim::{SimConfig, call_after, run};
+use steadyfs_rt::sim::call_after;
 use steadyfs_rt::{Leaf, sleep, spawn};
 
 const PAGE: usize = 4096;
@@ -120,19 +121,14 @@ fn watched(options: &'static str, prefers_fua: bool, work: impl FnOnce(&Arc<Fs>,
         work(&fs, &watch);
         fs.unmount().unwrap();
     };
-    run(SimConfig { cores: 2, ..SimConfig::default() }, whole).unwrap_or_else(|failure| panic!("{failure}"));
-}
-
-fn file(fs: &Fs, name: &str) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
+    in_virtual_time(2, whole);
 }
 
 #[test]
 fn a_checkpoint_commits_when_all_else_is_durable() {
     watched("commit=0", false, |fs, watch| {
         for name in ["a", "b", "c"] {
-            fs.write(&file(fs, name), FAR, &[1; 3 * PAGE]).unwrap();
+            fs.write(&create(fs, name), FAR, &[1; 3 * PAGE]).unwrap();
         }
         fs.sync().unwrap();
         let lost = watch.lost();
@@ -143,7 +139,7 @@ fn a_checkpoint_commits_when_all_else_is_durable() {
 #[test]
 fn an_fsync_marks_a_node_when_all_that_it_relies_on_is_durable() {
     watched("commit=0", false, |fs, watch| {
-        let file = file(fs, "file");
+        let file = create(fs, "file");
         fs.sync().unwrap();
         for (at, datasync) in [(0, false), (FAR, false), (FAR, true)] {
             fs.write(&file, at, &[2; 2 * PAGE]).unwrap();
@@ -160,7 +156,7 @@ fn an_fsync_marks_a_node_when_all_that_it_relies_on_is_durable() {
 fn an_fsync_ends_when_the_chain_before_its_node_is_durable() {
     [false, true].into_iter().for_each(|prefers_fua| {
         watched("commit=0", prefers_fua, |fs, watch| {
-            let files = [file(fs, "slow"), file(fs, "quick")];
+            let files = [create(fs, "slow"), create(fs, "quick")];
             fs.sync().unwrap();
             watch.alone.store(false, SeqCst);
             watch.slow.store(files[0].ino().get(), SeqCst);

@@ -1,11 +1,12 @@
 //! Every block of the checkpoint pack in force is damaged in turn: each command gives what the volume holds or says
 //! what is wrong, and nothing falls back to the older checkpoint without a word.
 
+use crate::common::image;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use steadyfs_core::fsck::{CheckOptions, Issue, Report, Severity, check};
 use steadyfs_core::mkfs::{Infinite, MkfsOptions, format};
-use steadyfs_core::raw::{Image, OtherPack};
+use steadyfs_core::raw::OtherPack;
 use steadyfs_core::{Error, Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, MemDevice, PageBuf};
 use steadyfs_format::block::BlockView;
@@ -34,10 +35,6 @@ const DAMAGES: [Damage; 5] = [Damage::Flip(3), Damage::Flip(40), Damage::Flip(20
 fn mount(device: &Arc<MemDevice>, options: &str) -> Result<Arc<Fs>, Error> {
     let options = MountOptions { background_gc: false, ..MountOptions::parse(options).unwrap() };
     Fs::mount(Arc::clone(device) as Arc<dyn Device>, options)
-}
-
-fn image(device: &Arc<MemDevice>) -> Image {
-    Image::open(Arc::clone(device) as Arc<dyn Device>).unwrap()
 }
 
 fn judged(device: &MemDevice) -> Report {
@@ -147,7 +144,7 @@ fn judge(kind: Kind, base: &MemDevice, block: u64, is_last: bool, how: Damage, w
                 assert!(report.worst() >= Some(Severity::Error), "{what}: {error}: {:?}", report.issues);
                 return;
             }
-            let image = image(&device);
+            let image = image(device.clone());
             assert!(Pack::BOTH.iter().all(|pack| image.packs().version(*pack).is_ok()), "{what}");
             assert!(Pack::BOTH.iter().all(|pack| image.packs().damaged(*pack).is_none()), "{what}: mended");
         }
@@ -159,7 +156,7 @@ fn every_block(kind: Kind, unmounted: bool) {
     let whole = contents(&mount(&Arc::new(base.fork()), "ro").unwrap()).unwrap();
     assert_eq!(whole.len(), FILES as usize);
     assert!(judged(&base).worst() < Some(Severity::Warning), "{:?}", judged(&base).issues);
-    let image = image(&Arc::new(base.fork()));
+    let image = image(Arc::new(base.fork()));
     let (start, header) = (image.layout().pack(image.pack()).get(), image.checkpoint().header());
     assert_eq!(header.flags().contains(CpFlags::UMOUNT), unmounted);
     let count = u64::from(header.pack_blocks());
@@ -199,7 +196,8 @@ fn a_pack_of_zeros_or_noise_is_an_error() {
     {
         for unmounted in [true, false] {
             let device = Arc::new(volume(kind, unmounted));
-            let (start, gone) = (image(&device).layout().pack(image(&device).pack()).get(), image(&device).pack());
+            let (start, gone) =
+                (image(device.clone()).layout().pack(image(device.clone()).pack()).get(), image(device.clone()).pack());
             (start..start + 511).for_each(|block| damage(&device, block, how));
             let report = judged(&device);
             let found = report
@@ -219,7 +217,7 @@ fn a_checkpoint_that_a_crash_ended_is_no_error() {
     for kind in [Kind::Segments, Kind::Infinite] {
         for unmounted in [true, false] {
             let device = Arc::new(volume(kind, unmounted));
-            let before = image(&device);
+            let before = image(device.clone());
             let (now, whole) = (before.pack(), contents(&mount(&device, "ro").unwrap()).unwrap());
             let next = Arc::new(device.fork());
             {
@@ -236,7 +234,7 @@ fn a_checkpoint_that_a_crash_ended_is_no_error() {
                 let mut pages = vec![PageBuf::from_slice(&first)];
                 pages.extend(new[1..=count].iter().cloned());
                 cut.write(start, pages).unwrap();
-                let opened = image(&cut);
+                let opened = image(cut.clone());
                 assert_eq!(opened.pack(), now, "{kind:?} {torn} {count}");
                 assert!(matches!(opened.other_pack(), OtherPack::Whole | OtherPack::Torn | OtherPack::Older));
                 assert!(judged(&cut).worst() <= Some(Severity::Warning), "{:?}", judged(&cut).issues);
@@ -250,9 +248,9 @@ fn a_checkpoint_that_a_crash_ended_is_no_error() {
 #[test]
 fn a_last_block_that_was_not_yet_written_over_is_older() {
     let device = Arc::new(volume(Kind::Segments, true));
-    let (other, before) = (image(&device).pack().other(), image(&device).checkpoint().header().version());
-    damage(&device, image(&device).layout().pack(other).get(), Damage::Flip(100));
-    let opened = image(&device);
+    let (other, before) = (image(device.clone()).pack().other(), image(device.clone()).checkpoint().header().version());
+    damage(&device, image(device.clone()).layout().pack(other).get(), Damage::Flip(100));
+    let opened = image(device.clone());
     assert_eq!((opened.pack().other(), opened.checkpoint().header().version()), (other, before));
     assert!(opened.packs().version(other).is_err());
 }
@@ -261,8 +259,8 @@ fn a_last_block_that_was_not_yet_written_over_is_older() {
 #[test]
 fn an_older_pack_whose_first_block_was_freed_is_a_warning() {
     let device = Arc::new(volume(Kind::Segments, true));
-    let other = image(&device).pack().other();
-    damage(&device, image(&device).layout().pack(other).get(), Damage::Zeros);
+    let other = image(device.clone()).pack().other();
+    damage(&device, image(device.clone()).layout().pack(other).get(), Damage::Zeros);
     let report = judged(&device);
     assert!(has(&report, "CheckpointPackLost") && report.worst() == Some(Severity::Warning), "{:?}", report.issues);
     assert_eq!(report.exit_code(), 4);
@@ -272,12 +270,12 @@ fn an_older_pack_whose_first_block_was_freed_is_a_warning() {
 #[test]
 fn a_mended_header_is_the_old_one() {
     let device = Arc::new(volume(Kind::Segments, false));
-    let opened = image(&device);
+    let opened = image(device.clone());
     let (start, orphans) = (opened.layout().pack(opened.pack()).get(), opened.orphans().unwrap());
     assert!(!orphans.is_empty() && orphans.iter().all(|ino| *ino > Ino(3)));
     damage(&device, start, Damage::Noise);
-    assert_eq!(image(&device).orphans().unwrap(), orphans);
-    let header = image(&device).checkpoint().header().clone();
+    assert_eq!(image(device.clone()).orphans().unwrap(), orphans);
+    let header = image(device.clone()).checkpoint().header().clone();
     let good = device.read_one(start + u64::from(header.pack_blocks()) - 1).unwrap();
     assert_eq!(CheckpointHeader::view(&good.to_array()).version(), header.version());
     assert!(has(&judged(&device), "CheckpointHeaderDamaged"));

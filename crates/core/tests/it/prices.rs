@@ -1,6 +1,7 @@
 //! What work costs in virtual time. Each test sets the price of one kind of work, or of two that go together, and fails
 //! where that work is done without being paid for.
 
+use crate::common::{create, in_virtual_time};
 use std::sync::Arc;
 use steadyfs_core::mkfs::{self, MkfsOptions};
 use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr, Urgency};
@@ -28,11 +29,6 @@ fn priced<T: 'static>(
         value
     });
     report.unwrap_or_else(|failure| panic!("{failure}")).value
-}
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
 }
 
 fn ns(f: impl FnOnce()) -> u64 {
@@ -106,7 +102,7 @@ fn a_search_pays_for_each_slot_that_it_looks_at() {
     let device = with_a_file() as Arc<dyn Device>;
     priced(device, "noinline_dentry", &[(Cost::DentryScan, 1)], |fs| {
         let root = fs.root().unwrap();
-        (0..5).for_each(|n| drop(create(fs, &format!("name{n}"))));
+        (0..5).for_each(|n| drop(create(fs, format!("name{n}"))));
         let find = |name: &str| ns(|| drop(fs.lookup(&root, name.as_bytes())));
         // `.`, `..` and `file` come before them, in slots 0 to 2.
         assert_eq!((find("name0"), find("name4")), (4, 8));
@@ -182,7 +178,7 @@ fn a_page_takes_as_long_as_in_the_real_f2fs() {
 fn a_name_takes_as_long_as_in_the_real_f2fs() {
     let device = Arc::new(crate::common::mkfs(256, &[]).fork()) as Arc<dyn Device>;
     let options = MountOptions::parse("mode=lfs,gc=f2fs-lfs,writeback=linux,cache=1G,node_cache=200M").unwrap();
-    let report = run(SimConfig { cores: 1, ..SimConfig::default() }, move || {
+    let [made, looked_up, removed] = in_virtual_time(1, move || {
         let fs = Fs::mount(device, options).unwrap();
         let root = fs.root().unwrap();
         let (file, dir) = [0o100_644, 0o40_755].map(|mode| NewInode { mode, ..NewInode::default() }).into();
@@ -197,7 +193,6 @@ fn a_name_takes_as_long_as_in_the_real_f2fs() {
         fs.unmount().unwrap();
         [made, looked_up, removed]
     });
-    let [made, looked_up, removed] = report.unwrap().value;
     println!("{made}, {looked_up} and {removed} ns");
     // The real one's code. It takes 3900 for a look-up, of which 1200 are its own and the rest is a kernel's.
     let off = |ours: u64, real: u64| (ours as f64 / real as f64 - 1.0).abs();

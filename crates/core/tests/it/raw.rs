@@ -1,6 +1,6 @@
 //! The raw layer on volumes that mkfs.f2fs made, whole and damaged.
 
-use crate::common::mkfs;
+use crate::common::{change, mkfs};
 use std::sync::Arc;
 use steadyfs_core::Error;
 use steadyfs_core::raw::{Image, Superblocks};
@@ -13,12 +13,6 @@ use steadyfs_format::{FormatError, Lba, Log, Nid, Pack, ROOT_INO, SegNo, bitmap}
 
 fn open(dev: MemDevice) -> Result<Image, Error> {
     Image::open(Arc::new(dev))
-}
-
-fn change(dev: &MemDevice, lba: u64, change: impl FnOnce(&mut [u8; 4096])) {
-    let mut page = dev.read_one(lba).expect("in range");
-    change(page.make_mut());
-    dev.write(lba, vec![page]).expect("in range");
 }
 
 /// Everything that a fresh volume must show, whatever its geometry.

@@ -1,9 +1,10 @@
 //! A collector does not wait for one node after the other: those that it needs for a victim are read together. Nor for
 //! one victim after the other: others are read while one is moved.
 
+use crate::common::{create, in_virtual_time};
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
+use steadyfs_core::{Fs, InodeRef, Urgency};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Request};
 use steadyfs_rt::sim::{SimConfig, call_after, run};
 use steadyfs_rt::{now, spawn};
@@ -36,11 +37,7 @@ impl Device for Slow {
 }
 
 fn mount(device: &Arc<dyn Device>) -> Arc<Fs> {
-    Fs::mount(Arc::clone(device), MountOptions::parse("gc=f2fs-lfs,background_gc=off").unwrap()).unwrap()
-}
-
-fn create(fs: &Fs, name: &[u8]) -> InodeRef {
-    fs.create(&fs.root().unwrap(), name, &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
+    crate::common::mount(Arc::clone(device), "gc=f2fs-lfs,background_gc=off")
 }
 
 /// How long it takes to clean a segment whose pages are in as many nodes, of which none is in memory; and how many
@@ -124,8 +121,8 @@ fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
     let device = Arc::new(Slow { inner: Arc::new(base.fork()), latency: BUSY }) as Arc<dyn Device>;
     let options =
         format!("gc=scalelfs,gc.collectors=1,gc.buffer_size=4M,gc.victims={victims},commit=0,background_gc=on");
-    let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(device, MountOptions::parse(&options).unwrap()).unwrap();
+    in_virtual_time(4, move || {
+        let fs = crate::common::mount(device, &options);
         let file = create(&fs, b"file");
         let pages = fs.statfs().blocks_free * 9 / 10;
         let (writing, of) = (Arc::clone(&fs), file.clone());
@@ -143,8 +140,7 @@ fn overwriting(base: &MemDevice, victims: u32) -> Overwriting {
         drop(file);
         fs.unmount().unwrap();
         done
-    });
-    report.unwrap().value
+    })
 }
 
 #[test]

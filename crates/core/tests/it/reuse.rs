@@ -2,13 +2,14 @@
 //! checkers are content, the real Linux reads it, cleanly unmounted and not, and each goes on where the other has
 //! stopped.
 
+use crate::common::{create, mount};
 use crate::words::repeated;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::fsck::{self, CheckOptions};
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, Urgency};
+use steadyfs_core::{Fs, InodeRef, Urgency};
 use steadyfs_device::{Device, FileDevice, OpenOptions};
 use steadyfs_format::{AllocType, Log};
 use steadyfs_testkit::linux::mount_command;
@@ -25,7 +26,7 @@ fn open(path: &Path, options: &str) -> Arc<Fs> {
 }
 
 fn open_on(device: Arc<dyn Device>, options: &str) -> Arc<Fs> {
-    Fs::mount(device, MountOptions::parse(&format!("cache=8M,gc=f2fs-lfs,{options}")).unwrap()).unwrap()
+    mount(device, &format!("cache=8M,gc=f2fs-lfs,{options}"))
 }
 
 /// Lends a copy: whoever has the volume mounted has its file for himself.
@@ -57,8 +58,7 @@ struct Tracked {
 impl Tracked {
     /// A file that takes so many of a hundred of the free blocks.
     fn new(fs: &Arc<Fs>, share: u64) -> Self {
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"tracked", &new).unwrap();
+        let file = create(fs, "tracked");
         let pages = fs.statfs().blocks_free * share / 100;
         let mut tracked = Tracked { fs: Arc::clone(fs), file, versions: vec![0; pages as usize], random: Rng(99) };
         (0..pages).for_each(|page| tracked.write(page));
@@ -212,8 +212,7 @@ fn what_is_written_in_place_stays_in_place() {
         let path = dir.path().join("volume.img");
         mkfs_f2fs(&path, 64 << 20, &[""; 0]).unwrap();
         let fs = open(&path, options);
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+        let file = create(&fs, "file");
         let pages = |byte: u8| vec![byte; 20 * PAGE];
         fs.write(&file, 0, &pages(1)).unwrap();
         fs.sync().unwrap();

@@ -1,9 +1,9 @@
 //! Renames across directories in virtual time: files beside each other, and a directory that moves between them. No two
 //! wait for each other, no file is lost or there twice, and no directory comes to lie below itself.
 
+use crate::common::{assert_sound, make};
 use std::sync::Arc;
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags};
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions, RenameFlags};
 use steadyfs_device::{Device, MemDevice};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{lock_stats, spawn};
@@ -13,10 +13,6 @@ const MOVERS: usize = 12;
 const MOVES: usize = 40;
 /// Paths of directories: chains, so that an ancestor has a smaller or a larger number than what is below it.
 const DIRS: [&str; 6] = ["a", "b", "c", "a/x", "b/y", "a/x/z"];
-
-fn make(fs: &Fs, parent: &InodeRef, name: &str, mode: u32) -> InodeRef {
-    fs.create(parent, name.as_bytes(), &NewInode { mode, ..NewInode::default() }).expect("room")
-}
 
 fn at(fs: &Fs, path: &str) -> InodeRef {
     path.split('/').fold(fs.root().expect("a root"), |dir, name| fs.lookup(&dir, name.as_bytes()).expect("a directory"))
@@ -60,7 +56,7 @@ fn simulate(base: &MemDevice, seed: u64, moves_directory: bool) {
         }
         let dirs: Arc<Vec<InodeRef>> = Arc::new(DIRS.iter().map(|path| at(&fs, path)).collect());
         make(&fs, &fs.root().expect("a root"), "moved", 0o040_755);
-        (0..MOVERS).for_each(|n| drop(make(&fs, &dirs[n % dirs.len()], &format!("file {n}"), 0o100_644)));
+        (0..MOVERS).for_each(|n| drop(make(&fs, &dirs[n % dirs.len()], format!("file {n}"), 0o100_644)));
         let mover = |n: usize| {
             let (fs, dirs) = (Arc::clone(&fs), Arc::clone(&dirs));
             spawn("mover", move || move_file(&fs, &dirs, n, seed))
@@ -81,8 +77,7 @@ fn simulate(base: &MemDevice, seed: u64, moves_directory: bool) {
         fs.unmount().expect("unmounts");
     });
     report.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    let found = check(device, &CheckOptions::default()).expect("readable");
-    assert!(found.is_clean(), "seed {seed}: {:?}", found.issues);
+    assert_sound(device, &format!("seed {seed}"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The file system in virtual time: many cores, every schedule of a seed the same, contents right under all of them.
 
+use crate::common::{assert_sound, create, in_virtual_time, mount};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Fs, GcReport, InodeRef, MountOptions, NewInode, SetAttr, Urgency};
+use steadyfs_core::{Fs, GcReport, MountOptions, SetAttr, Urgency};
 use steadyfs_device::{
     Device, DeviceInfo, Fault, FaultyDevice, MemDevice, Op, OpKind, RecordingDevice, Request, flush_ticks, image_at,
 };
@@ -13,17 +13,12 @@ use steadyfs_rt::sim::{SimConfig, SimReport, run};
 use steadyfs_rt::{lock_stats, sleep, spawn};
 use steadyfs_testkit::Rng;
 
-const FILE: u32 = 0o100_644;
 const PAGES: u64 = 64;
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &NewInode { mode: FILE, ..NewInode::default() }).unwrap()
-}
 
 /// One writer: random pages of its own file, now and then an fsync, a new file, a deletion; in the end each page is
 /// what was last written.
 fn writer(fs: &Fs, number: u64, seed: u64) {
-    let file = create(fs, &format!("file{number}"));
+    let file = create(fs, format!("file{number}"));
     let mut random = Rng(seed ^ number << 32);
     let mut expected = vec![0u8; PAGES as usize];
     for round in 0..300u64 {
@@ -33,7 +28,7 @@ fn writer(fs: &Fs, number: u64, seed: u64) {
         expected[page as usize] = byte;
         match round % 50 {
             10 | 30 => fs.fsync(&file, round % 20 == 0).unwrap(),
-            20 => drop(create(fs, &format!("extra{number}-{round}"))),
+            20 => drop(create(fs, format!("extra{number}-{round}"))),
             40 => fs.unlink(&fs.root().unwrap(), format!("extra{number}-{}", round - 20).as_bytes()).unwrap(),
             _ => {}
         }
@@ -50,7 +45,7 @@ fn simulate(base: &MemDevice, cores: usize, seed: u64) -> (SimReport<()>, MemDev
     let device = Arc::new(base.fork());
     let dev = Arc::clone(&device) as Arc<dyn Device>;
     let report = run(SimConfig { cores, seed, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(dev, MountOptions::parse("cache=1M,commit=1").unwrap()).unwrap();
+        let fs = mount(dev, "cache=1M,commit=1");
         let writers: Vec<_> = (0..6)
             .map(|n| {
                 let fs = Arc::clone(&fs);
@@ -81,8 +76,7 @@ fn every_schedule_keeps_contents_and_volume_whole() {
     for seed in 0..40 {
         let (report, image) = simulate(&base, 1 + seed as usize % 8, seed);
         assert!(report.unfinished.is_empty(), "seed {seed}: {:?}", report.unfinished);
-        let found = check(Arc::new(image), &CheckOptions::default()).unwrap();
-        assert!(found.is_clean(), "seed {seed}: {:?}", found.issues);
+        assert_sound(Arc::new(image), &format!("seed {seed}"));
         traces.insert(report.trace);
     }
     assert_eq!(traces.len(), 40, "each seed has a schedule of its own");
@@ -104,7 +98,7 @@ fn after_power_cuts(base: &MemDevice, device: &RecordingDevice<MemDevice>, files
     let mut seen = Vec::new();
     for tick in flush_ticks(&log) {
         let survived: Vec<_> = log.iter().filter(|record| record.submitted <= tick).cloned().collect();
-        let fs = Fs::mount(Arc::new(image_at(base, &survived)), MountOptions::parse("ro").unwrap()).unwrap();
+        let fs = mount(Arc::new(image_at(base, &survived)), "ro");
         for n in 0..files {
             let file = fs.lookup(&fs.root().unwrap(), format!("file{n}").as_bytes()).unwrap();
             let mut page = vec![0; 4096];
@@ -121,9 +115,9 @@ fn a_sync_beside_truncations_sees_all_or_nothing_of_each() {
     const FILES: u32 = 60;
     let base = Arc::new(crate::common::mkfs(64, &[]));
     {
-        let fs = Fs::mount(Arc::clone(&base) as Arc<dyn Device>, MountOptions::default()).unwrap();
+        let fs = mount(Arc::clone(&base) as Arc<dyn Device>, "");
         for n in 0..FILES {
-            fs.write(&create(&fs, &format!("file{n}")), 0, &[7; 20_000]).unwrap();
+            fs.write(&create(&fs, format!("file{n}")), 0, &[7; 20_000]).unwrap();
         }
         fs.unmount().unwrap();
     }
@@ -132,7 +126,7 @@ fn a_sync_beside_truncations_sees_all_or_nothing_of_each() {
         let device = Arc::new(RecordingDevice::new(base.fork()));
         let dev = Arc::clone(&device) as Arc<dyn Device>;
         let report = run(SimConfig { cores: 4, seed, ..SimConfig::default() }, move || {
-            let fs = Fs::mount(dev, MountOptions::default()).unwrap();
+            let fs = mount(dev, "");
             let syncing = {
                 let fs = Arc::clone(&fs);
                 spawn("syncing", move || {
@@ -173,7 +167,7 @@ fn a_segment_that_was_just_closed_is_collected_as_it_will_be() {
         let device = FaultyDevice::new(base.fork());
         device.add(Fault::delay(Duration::from_micros(40)).on(OpKind::Write));
         let report = run(SimConfig { cores: 4, seed, ..SimConfig::default() }, move || {
-            let fs = Fs::mount(Arc::new(device), MountOptions::parse("background_gc=off").unwrap()).unwrap();
+            let fs = mount(Arc::new(device), "background_gc=off");
             let over = Arc::new(AtomicBool::new(false));
             let collecting = {
                 let (fs, over) = (Arc::clone(&fs), Arc::clone(&over));
@@ -186,7 +180,7 @@ fn a_segment_that_was_just_closed_is_collected_as_it_will_be() {
                     moved
                 })
             };
-            let writers: Vec<_> = (0..2u64).map(|n| (n, create(&fs, &format!("file{n}")), Arc::clone(&fs))).collect();
+            let writers: Vec<_> = (0..2u64).map(|n| (n, create(&fs, format!("file{n}")), Arc::clone(&fs))).collect();
             let writers = writers.into_iter().map(|(n, file, fs)| {
                 spawn("writing", move || {
                     let mut page = vec![0; 4096];
@@ -310,9 +304,9 @@ fn collectors_of_one_file_hold_each_other_up_only_if_files_are_locked() {
 fn a_reader_of_a_segment_that_is_written_anew_meanwhile_reads_again() {
     let base = crate::common::mkfs(64, &[]);
     let device = Arc::new(FaultyDevice::new(base.fork()));
-    let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
+    in_virtual_time(4, move || {
         let dev = Arc::clone(&device) as Arc<dyn Device>;
-        let fs = Fs::mount(dev, MountOptions::parse("background_gc=off").unwrap()).unwrap();
+        let fs = mount(dev, "background_gc=off");
         let (file, other) = (create(&fs, "file"), create(&fs, "other"));
         let blocks = |byte: u8| vec![byte; 1024 * 4096];
         fs.write_direct(&file, 0, &blocks(1)).unwrap();
@@ -338,7 +332,6 @@ fn a_reader_of_a_segment_that_is_written_anew_meanwhile_reads_again() {
         assert!(found.iter().all(|byte| *byte == 2), "{}: the old page, or another file's", found[0]);
         fs.unmount().unwrap();
     });
-    report.unwrap();
 }
 
 /// A device that takes a while for some requests, one after the other in the background, and does others at once.
@@ -391,7 +384,7 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
     let base = crate::common::mkfs(64, &[]);
     for gc in ["gc=scalelfs", "gc=f2fs-lfs,gc.protect=page"] {
         let base = base.fork();
-        let report = run(SimConfig { cores: 4, ..SimConfig::default() }, move || {
+        let moved = in_virtual_time(4, move || {
             let options = MountOptions::parse(&format!("background_gc=off,{gc}")).unwrap();
             let late = Late::new(base, Duration::from_micros(300), |op| !matches!(op, Op::Read { .. }));
             let fs = Fs::mount(Arc::new(late), options).unwrap();
@@ -416,7 +409,6 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
             fs.unmount().unwrap();
             moved
         });
-        let moved = report.unwrap().value;
         assert!(moved > PAGES / 4, "{gc}: {moved}");
     }
 }
@@ -426,8 +418,8 @@ fn moved_blocks_can_be_read_before_they_have_arrived() {
 fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
     let device = FaultyDevice::new(base.fork());
     device.add(Fault::delay(Duration::from_millis(1)).on(OpKind::Read));
-    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(Arc::new(device), MountOptions::parse("background_gc=off").unwrap()).unwrap();
+    in_virtual_time(2, move || {
+        let fs = mount(Arc::new(device), "background_gc=off");
         let file = create(&fs, "file");
         let write = |page: u64| fs.write_direct(&file, page * 4096, &[page as u8; 4096]).unwrap();
         // More than a segment, and a few blocks of the first one invalid.
@@ -444,8 +436,7 @@ fn collect_beside_overwrites(base: &MemDevice, overwritten: u64) -> GcReport {
         let report = collecting.join().unwrap();
         fs.unmount().unwrap();
         report
-    });
-    report.unwrap().value
+    })
 }
 
 /// The longest that a direct write waits for its file while that is collected, where the device reads one run after the
@@ -454,7 +445,7 @@ fn wait_for_the_file(base: MemDevice, buffer: &str) -> Duration {
     let options = format!("background_gc=off,gc=f2fs-lfs,gc.buffer={buffer}");
     let report = run(SimConfig { cores: 2, ..SimConfig::timeless() }, move || {
         let late = Late::new(base, Duration::from_micros(300), |op| matches!(op, Op::Read { .. }));
-        let fs = Fs::mount(Arc::new(late), MountOptions::parse(&options).unwrap()).unwrap();
+        let fs = mount(Arc::new(late), &options);
         let file = create(&fs, "file");
         let write = |page: u64| assert_eq!(fs.write_direct(&file, page * 4096, &[page as u8; 4096]).unwrap(), 4096);
         (0..700).chain((0..512).step_by(4)).for_each(write);

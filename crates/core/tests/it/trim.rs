@@ -1,10 +1,10 @@
 //! Trimming a mounted volume: what was deleted counts at once, and nothing that is written meanwhile is lost.
 
+use crate::common::{assert_sound, create, mount};
 use std::sync::Arc;
 use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Fs, InodeRef};
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, OpKind};
 
 const MIB: u64 = 1 << 20;
@@ -13,15 +13,13 @@ const MIB: u64 = 1 << 20;
 fn volume() -> (Arc<FaultyDevice<MemDevice>>, Arc<Fs>) {
     let device = Arc::new(FaultyDevice::new(MemDevice::new(512 * MIB / 4096)));
     mkfs::format(&*device, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).unwrap();
-    let options = MountOptions::parse("commit=0").unwrap();
-    let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+    let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "commit=0");
     (device, fs)
 }
 
 /// Makes and fsyncs a file of 3 MiB that is full of `byte`.
 fn write(fs: &Fs, byte: u8) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    let inode = fs.create(&fs.root().unwrap(), &[b'f', byte], &new).unwrap();
+    let inode = create(fs, [b'f', byte]);
     for mib in 0..3 {
         assert_eq!(fs.write(&inode, mib * MIB, &[byte; MIB as usize]).unwrap(), MIB as usize);
     }
@@ -54,9 +52,8 @@ fn what_is_written_meanwhile_stays() {
     assert!(trimmer.join().unwrap() > 256 * MIB);
     fs.unmount().unwrap();
     drop(fs);
-    let found = check(Arc::new(device.inner().fork()), &CheckOptions::default()).unwrap();
-    assert!(found.is_clean(), "{:?}", found.issues);
-    let fs = Fs::mount(Arc::new(device.inner().fork()), MountOptions::default()).unwrap();
+    assert_sound(Arc::new(device.inner().fork()), "trimmed");
+    let fs = mount(Arc::new(device.inner().fork()), "");
     for byte in (b'a'..=b'z').take(files) {
         let inode = fs.lookup(&fs.root().unwrap(), &[b'f', byte]).unwrap();
         let mut bytes = vec![0; 3 * MIB as usize];

@@ -1,11 +1,11 @@
 //! Who writes back (`writeback=`): every writer above the limit, or one thread for the volume, which keeps no more
 //! requests at the device than it is told to, while writers sleep.
 
+use crate::common::{assert_sound, create, in_virtual_time, mount};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use steadyfs_core::fsck::{CheckOptions, check};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, InodeRef};
 use steadyfs_device::{Device, DeviceInfo, Fault, FaultyDevice, MemDevice, Op, OpKind, Request, StreamHint, errno};
 use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::{Cost, now, sleep, spawn};
@@ -54,11 +54,6 @@ impl Device for Late {
     }
 }
 
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-    fs.create(&fs.root().unwrap(), name.as_bytes(), &new).unwrap()
-}
-
 fn page(file: u64, at: u64, round: u64) -> Vec<u8> {
     (file << 48 | at << 24 | round).to_le_bytes().repeat(512)
 }
@@ -81,9 +76,9 @@ fn overwrite(fs: &Fs, file: &InodeRef, number: u64) {
 fn overwritten(base: &MemDevice, options: &str) -> (u64, u64, Duration) {
     let device = Late::new(base);
     let (dev, options) = (Arc::clone(&device), format!("mode=adaptive,ipu=always,cache=1M,commit=0,{options}"));
-    let report = run(SimConfig { cores: 8, ..SimConfig::default() }, move || {
-        let fs = Fs::mount(dev.clone() as Arc<dyn Device>, MountOptions::parse(&options).unwrap()).unwrap();
-        let files: Vec<InodeRef> = (0..WRITERS).map(|n| create(&fs, &format!("file{n}"))).collect();
+    let came = in_virtual_time(8, move || {
+        let fs = mount(dev.clone() as Arc<dyn Device>, &options);
+        let files: Vec<InodeRef> = (0..WRITERS).map(|n| create(&fs, format!("file{n}"))).collect();
         for (n, file) in (0..).zip(&files) {
             (0..PAGES).for_each(|at| assert_eq!(fs.write(file, at * 4096, &page(n, at, 0)).unwrap(), 4096));
             fs.fsync(file, false).unwrap();
@@ -104,9 +99,7 @@ fn overwritten(base: &MemDevice, options: &str) -> (u64, u64, Duration) {
         fs.unmount().unwrap();
         came
     });
-    let came = report.unwrap_or_else(|failure| panic!("{failure}")).value;
-    let found = check(Arc::new(device.inner.fork()), &CheckOptions::default()).unwrap();
-    assert!(found.is_clean(), "{:?}", found.issues);
+    assert_sound(Arc::new(device.inner.fork()), "written");
     came
 }
 
@@ -132,10 +125,9 @@ fn with_linux_one_thread_writes_back_and_writers_only_sleep() {
 #[test]
 fn who_sleeps_for_the_flusher_is_told_when_the_device_refuses() {
     let base = Arc::new(crate::common::mkfs(64, &[]));
-    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+    in_virtual_time(2, move || {
         let device = Arc::new(FaultyDevice::new(base.fork()));
-        let options = MountOptions::parse("cache=1M,commit=0,writeback=linux").unwrap();
-        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "cache=1M,commit=0,writeback=linux");
         let file = create(&fs, "file");
         fs.sync().unwrap();
         device.add(Fault::fail(errno::EIO).on(OpKind::Write));
@@ -144,7 +136,6 @@ fn who_sleeps_for_the_flusher_is_told_when_the_device_refuses() {
         assert!(matches!(refused, Some(Error::Io(_))), "{refused:?}");
         assert!(began.elapsed() < Duration::from_secs(60), "told after {:?}", began.elapsed());
     });
-    report.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 /// Linux' writers set a timer, so what lands wakes nobody; here it wakes one of them for what he may write then. With
@@ -157,9 +148,11 @@ fn what_lands_wakes_one_writer_and_not_all() {
         let mut config = SimConfig { cores: 48, ..SimConfig::default() };
         config.costs.set(Cost::WakeUp, wake_up);
         let report = run(config, move || {
-            let options = MountOptions::parse("mode=adaptive,ipu=always,cache=16M,commit=0,writeback=linux").unwrap();
-            let fs = Fs::mount(Arc::new(base.fork()) as Arc<dyn Device>, options).unwrap();
-            let files: Vec<InodeRef> = (0..32).map(|n| create(&fs, &format!("file{n}"))).collect();
+            let fs = mount(
+                Arc::new(base.fork()) as Arc<dyn Device>,
+                "mode=adaptive,ipu=always,cache=16M,commit=0,writeback=linux",
+            );
+            let files: Vec<InodeRef> = (0..32).map(|n| create(&fs, format!("file{n}"))).collect();
             for file in &files {
                 fs.write(file, 0, &[7; 128 * 4096]).unwrap();
             }

@@ -1,12 +1,12 @@
 //! Volumes on a zoned device that refuses, and notes, whatever breaks a rule of zones.
 
+use crate::common::{assert_contents, assert_stock, file, files_come_and_go, in_virtual_time, overwrite};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::fsck::{CheckOptions, Severity, check};
 use steadyfs_core::mkfs::{self, MkfsOptions};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode, ZoneStats};
+use steadyfs_core::{Fs, MountOptions, NewInode, ZoneStats};
 use steadyfs_device::{
     Device, DeviceInfo, Fault, FaultyDevice, IoError, MemDevice, OpKind, Request, Zone, ZoneGeometry, ZoneState,
     ZonedDevice, errno,
@@ -36,35 +36,11 @@ fn made(geometry: ZoneGeometry) -> Arc<ZonedDevice> {
 }
 
 fn mount_with(device: &Arc<ZonedDevice>, options: &str) -> Arc<Fs> {
-    Fs::mount(Arc::clone(device) as Arc<dyn Device>, MountOptions::parse(options).unwrap()).unwrap()
+    crate::common::mount(Arc::clone(device) as Arc<dyn Device>, options)
 }
 
 fn mount(device: &Arc<ZonedDevice>) -> Arc<Fs> {
     mount_with(device, "cache=1M")
-}
-
-fn file(fs: &Fs, name: &str) -> InodeRef {
-    let root = fs.root().unwrap();
-    fs.lookup(&root, name.as_bytes()).unwrap_or_else(|_| {
-        fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap()
-    })
-}
-
-/// Overwrites pages of a file at random, and remembers what.
-fn overwrite(fs: &Fs, file: &InodeRef, pages: u64, count: u64, random: &mut Rng, known: &mut BTreeMap<u64, u8>) {
-    for _ in 0..count {
-        let (page, byte) = (random.below(pages), random.below(255) as u8 + 1);
-        fs.write(file, page * PAGE as u64, &[byte; PAGE]).unwrap();
-        known.insert(page, byte);
-    }
-}
-
-fn assert_contents(fs: &Fs, file: &InodeRef, known: &BTreeMap<u64, u8>) {
-    let mut buffer = vec![0; PAGE];
-    for (page, byte) in known {
-        assert_eq!(fs.read(file, page * PAGE as u64, &mut buffer).unwrap(), PAGE, "page {page}");
-        assert!(buffer.iter().all(|found| found == byte), "page {page} holds {} and not {byte}", buffer[0]);
-    }
 }
 
 fn zones(fs: &Fs) -> ZoneStats {
@@ -91,24 +67,6 @@ fn without_zones(device: &ZonedDevice) -> MemDevice {
     plain
 }
 
-/// fsck.f2fs has nothing against it.
-fn assert_stock(device: &ZonedDevice) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("plain.img");
-    save(&without_zones(device), &path);
-    steadyfs_testkit::fsck_f2fs(&path).unwrap();
-}
-
-fn save(device: &MemDevice, path: &Path) {
-    use std::os::unix::fs::FileExt;
-    let image = std::fs::File::create(path).unwrap();
-    image.set_len(device.info().blocks * PAGE as u64).unwrap();
-    for block in device.written_blocks() {
-        let page = device.read_one(block).unwrap();
-        image.write_all_at(&page.to_array()[..], block * PAGE as u64).unwrap();
-    }
-}
-
 #[test]
 fn mkfs_writes_zones_in_order_and_the_mount_goes_on_there() {
     for segments in [1, 4] {
@@ -120,7 +78,7 @@ fn mkfs_writes_zones_in_order_and_the_mount_goes_on_there() {
             assert_eq!(layout.main.get() % (segments * SEGMENT), 0);
             assert!(made.superblock.features().to_string().contains("blkzoned"));
             assert_sound(&device);
-            assert_stock(&device);
+            assert_stock(&without_zones(&device));
         }
         let before = device.counts();
         let fs = mount(&device);
@@ -132,7 +90,7 @@ fn mkfs_writes_zones_in_order_and_the_mount_goes_on_there() {
         fs.unmount().unwrap();
         assert_eq!(device.counts().finishes, before.finishes, "logs go on where they were");
         assert_sound(&device);
-        assert_stock(&device);
+        assert_stock(&without_zones(&device));
     }
 }
 
@@ -183,26 +141,12 @@ fn live(seed: u64, options: &str) {
     let (mut random, mut known) = (Rng(seed), BTreeMap::new());
     for _ in 0..3 {
         let fs = mount_with(&device, options);
-        let data = file(&fs, "data");
-        assert_contents(&fs, &data, &known);
-        for part in 0..6 {
-            overwrite(&fs, &data, 700, 150, &mut random, &mut known);
-            let name = format!("small{}", random.below(20));
-            fs.write(&file(&fs, &name), 0, &vec![part; 3 * PAGE]).unwrap();
-            match random.below(4) {
-                0 => fs.sync().unwrap(),
-                1 => fs.fsync(&data, false).unwrap(),
-                2 => drop(fs.unlink(&fs.root().unwrap(), name.as_bytes())),
-                _ => {}
-            }
-        }
-        assert_contents(&fs, &data, &known);
-        drop(data);
+        drop(files_come_and_go(&fs, &mut random, &mut known));
         fs.unmount().unwrap();
         drop(fs);
         assert_sound(&device);
     }
-    assert_stock(&device);
+    assert_stock(&without_zones(&device));
 }
 
 #[test]
@@ -243,7 +187,7 @@ fn several_times_the_capacity_is_written_and_zones_are_reset() {
         fs.unmount().unwrap();
         drop(fs);
         assert_sound(&device);
-        assert_stock(&device);
+        assert_stock(&without_zones(&device));
     }
 }
 
@@ -329,7 +273,7 @@ fn cut(seed: u64, options: &str) -> [u64; 2] {
             let logs = active(&device).len();
             assert!(logs <= 6 || options.contains("scalelfs"), "{place}: {logs} zones are partly written");
             assert_sound(&device);
-            assert_stock(&device);
+            assert_stock(&without_zones(&device));
         }
     }
     sums
@@ -350,8 +294,7 @@ fn what_was_fsynced_survives_power_cuts_at_any_request() {
 fn goes_on(harm: impl Fn(&FaultyDevice<Arc<ZonedDevice>>)) -> (Arc<ZonedDevice>, ZoneStats) {
     let device = made(geometry(1, 40));
     let faulty = Arc::new(FaultyDevice::new(Arc::clone(&device)));
-    let options = MountOptions::parse("cache=1M").unwrap();
-    let fs = Fs::mount(Arc::clone(&faulty) as Arc<dyn Device>, options).unwrap();
+    let fs = crate::common::mount(Arc::clone(&faulty) as Arc<dyn Device>, "cache=1M");
     let data = file(&fs, "data");
     let (mut random, mut known) = (Rng(3), BTreeMap::new());
     overwrite(&fs, &data, 700, 300, &mut random, &mut known);
@@ -390,7 +333,7 @@ fn what_a_zone_refuses_goes_to_another_one() {
         });
         assert_eq!((found.refused, found.retired), (1, 0), "write {nth}: {found:?}");
         assert!(found.finished >= 1, "{found:?}");
-        assert_stock(&device);
+        assert_stock(&without_zones(&device));
     }
 }
 
@@ -401,15 +344,14 @@ fn many_zones_may_refuse_something_one_after_the_other() {
         (0..12).for_each(|n| faulty.add(Fault::fail(errno::EIO).on(OpKind::Write).in_blocks(main.clone()).nth(3 * n)));
     });
     assert!(found.refused > 8, "{found:?}");
-    assert_stock(&device);
+    assert_stock(&without_zones(&device));
 }
 
 #[test]
 fn a_device_that_fails_as_a_whole_has_a_few_zones_and_not_all() {
     let device = made(geometry(1, 60));
     let faulty = Arc::new(FaultyDevice::new(Arc::clone(&device)));
-    let options = MountOptions::parse("cache=1M,commit=0").unwrap();
-    let fs = Fs::mount(Arc::clone(&faulty) as Arc<dyn Device>, options).unwrap();
+    let fs = crate::common::mount(Arc::clone(&faulty) as Arc<dyn Device>, "cache=1M,commit=0");
     let data = file(&fs, "data");
     let (mut random, mut known) = (Rng(3), BTreeMap::new());
     overwrite(&fs, &data, 300, 300, &mut random, &mut known);
@@ -468,7 +410,7 @@ fn however_much_a_zone_has_refused_it_goes_elsewhere() {
     let work = || {
         let inner = made(geometry(1, 40));
         let late = Arc::new(Late { inner: Arc::clone(&inner), bad: Default::default() });
-        let fs = Fs::mount(Arc::clone(&late) as Arc<dyn Device>, MountOptions::parse("commit=0").unwrap()).unwrap();
+        let fs = crate::common::mount(Arc::clone(&late) as Arc<dyn Device>, "commit=0");
         file(&fs, "first");
         fs.sync().unwrap();
         *late.bad.lock().unwrap() = active(&inner);
@@ -484,7 +426,7 @@ fn however_much_a_zone_has_refused_it_goes_elsewhere() {
         fs.unmount().unwrap();
         assert_sound(&inner);
     };
-    run(SimConfig { cores: 2, ..SimConfig::default() }, work).unwrap();
+    in_virtual_time(2, work);
 }
 
 #[test]
@@ -494,7 +436,7 @@ fn zones_that_wear_out_are_left() {
         faulty.inner().wear_out(39 * SEGMENT, ZoneState::Offline);
     });
     assert!(found.refused >= 2 && found.retired >= 1, "{found:?}");
-    assert_stock(&device);
+    assert_stock(&without_zones(&device));
 }
 
 #[test]

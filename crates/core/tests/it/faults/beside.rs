@@ -1,12 +1,13 @@
 //! An fsync beside one of the same file that fails, in virtual time: what it says is true.
 
+use crate::common::{create, in_virtual_time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use steadyfs_core::mkfs::{MkfsOptions, format};
-use steadyfs_core::{Error, Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Error, Fs, InodeRef, MountOptions};
 use steadyfs_device::{Device, DeviceInfo, MemDevice, Op, Request, StreamHint, errno};
-use steadyfs_rt::sim::{SimConfig, call_after, run};
+use steadyfs_rt::sim::call_after;
 use steadyfs_rt::{sleep, spawn};
 
 /// How long a write of a node takes.
@@ -58,11 +59,10 @@ fn beside(refusals: u64, later: Duration) -> (Said, Said, Option<Vec<u8>>) {
     let memory = Arc::new(MemDevice::new(64 << 8));
     format(&memory, &MkfsOptions::new([0x5f; 16], 1_700_000_000)).unwrap();
     let device = Arc::new(Grudging { inner: Arc::clone(&memory), refusals: Arc::new(AtomicU64::new(0)) });
-    let report = run(SimConfig { cores: 2, ..SimConfig::default() }, move || {
+    in_virtual_time(2, move || {
         let options = MountOptions { background_gc: false, ..MountOptions::parse("commit=0").unwrap() };
         let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options.clone()).unwrap();
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+        let file = create(&fs, "file");
         fs.write(&file, FAR, &[7; 4096]).unwrap();
         device.refusals.store(refusals, SeqCst);
         let fsync = |wait: Duration| {
@@ -80,8 +80,7 @@ fn beside(refusals: u64, later: Duration) -> (Said, Said, Option<Vec<u8>>) {
         drop(file);
         fs.unmount().unwrap();
         (said.0, said.1, found)
-    });
-    report.unwrap_or_else(|failure| panic!("{failure}")).value
+    })
 }
 
 #[test]

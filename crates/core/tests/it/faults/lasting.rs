@@ -1,19 +1,15 @@
 //! Faults that stay: bad places, a device that is gone, writers that go on meanwhile, a slow device.
 
+use crate::common::create;
 use crate::faults::bed::{Bed, Ends, Kind, Watch, fresh, fresh_of, fsck};
 use crate::faults::model::find;
 use crate::faults::workload::{Run, base, base_of, work};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steadyfs_core::NewInode;
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Fs, InodeRef, NewInode};
 use steadyfs_device::{Device, Fault, MemDevice, OpKind, errno};
 use steadyfs_format::Log;
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let root = fs.root().expect("a root");
-    fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room")
-}
 
 /// Places all over the main area, or in the parts of all logs that a mount is going to write.
 fn bad_places(kind: Kind, volume: &MemDevice) -> Vec<u64> {
@@ -221,7 +217,7 @@ fn a_refused_checkpoint_fails_nobody_for_whom_there_is_room() {
     assert!(failure.errno() == errno::EIO && made > refused_after + 100, "{failure}: {refused_after} of {made}");
     bed.faulty.heal();
     fs.sync().expect("a good device");
-    fs.create(&root, b"last", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room is made again");
+    create(&fs, "last");
     fs.unmount().expect("a good device");
     drop((file, root, fs));
     let device = bed.after_crash();

@@ -1,10 +1,11 @@
 //! Orphans that cannot be deleted, or not even read when the volume is mounted: they are counted and kept, and tried
 //! again, by this mount or one that can.
 
+use crate::common::create;
 use crate::faults::bed::{Bed, Ends, fresh, fsck};
 use std::sync::Arc;
+use steadyfs_core::OrphanStats;
 use steadyfs_core::raw::Image;
-use steadyfs_core::{NewInode, OrphanStats};
 use steadyfs_device::{Device, Fault, MemDevice, OpKind, errno};
 use steadyfs_format::block::BlockView;
 use steadyfs_format::inode::Inode;
@@ -20,7 +21,7 @@ fn left() -> (MemDevice, Ino) {
     let bed = Bed::new(fresh(), Ends::AtOnce);
     let fs = bed.mount("").expect("mounts");
     let root = fs.root().expect("a root");
-    let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room");
+    let file = create(&fs, "file");
     fs.write(&file, 0, &[1; 8192]).expect("room");
     fs.write(&file, 1500 * 4096, &[2; 8192]).expect("room");
     fs.sync().expect("a good device");
@@ -51,7 +52,7 @@ fn what_cannot_be_read_stays_an_orphan() {
         assert_eq!(fs.orphan_stats(), OrphanStats { listed: 1, kept: 1 }, "block {place}");
         // Work goes on, and checkpoints list it.
         let root = fs.root().expect("a root");
-        fs.create(&root, b"later", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room");
+        create(&fs, "later");
         fs.sync().expect("writes work");
         assert_eq!(open(bed.faulty.inner()).orphans().expect("readable"), [ino]);
         fs.unmount().expect("writes work");
@@ -87,7 +88,7 @@ fn a_deletion_that_failed_is_tried_again() {
         let bed = Bed::new(fresh(), Ends::AtOnce);
         let fs = bed.mount("").expect("mounts");
         let root = fs.root().expect("a root");
-        let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room");
+        let file = create(&fs, "file");
         let ino = file.ino();
         fs.write(&file, 0, &[1; 8192]).expect("room");
         fs.write(&file, 1500 * 4096, &[2; 8192]).expect("room");

@@ -1,9 +1,10 @@
 //! Who is told of a failed write, and how often; what the mount's options do.
 
+use crate::common::create;
 use crate::faults::bed::{Bed, Ends, fresh, fsck};
 use crate::faults::model::find;
 use std::sync::Arc;
-use steadyfs_core::{Error, ErrorCursor, Fs, InodeRef, NewInode, SetAttr};
+use steadyfs_core::{Error, ErrorCursor, Fs, SetAttr};
 use steadyfs_device::{Fault, OpKind, errno};
 
 const EIO: i32 = 5;
@@ -13,11 +14,6 @@ fn mount(options: &str) -> (Arc<Bed>, Arc<Fs>) {
     let bed = Bed::new(fresh(), Ends::Later);
     let fs = bed.mount(options).expect("a whole volume");
     (bed, fs)
-}
-
-fn create(fs: &Fs, name: &str) -> InodeRef {
-    let root = fs.root().expect("a root");
-    fs.create(&root, name.as_bytes(), &NewInode { mode: 0o100_644, ..NewInode::default() }).expect("room")
 }
 
 fn code<T>(result: Result<T, Error>) -> i32 {

@@ -1,9 +1,10 @@
 //! Places that cannot be read, under collection: writers go on, and only those who want what lies there are told.
 
+use crate::common::{create, mount};
 use crate::faults::bed::{Bed, Ends, fresh, fsck};
 use std::sync::Arc;
+use steadyfs_core::Error;
 use steadyfs_core::raw::Image;
-use steadyfs_core::{Error, Fs, MountOptions, NewInode};
 use steadyfs_device::{Device, Fault, OpKind, errno};
 use steadyfs_format::Lba;
 use steadyfs_testkit::Rng;
@@ -28,9 +29,8 @@ fn collection_goes_on_around_what_cannot_be_read() {
     for gc in ["gc=f2fs-lfs", "gc=scalelfs,gc.collectors=2"] {
         let bed = Bed::new(fresh(), Ends::AtOnce);
         let dev = Arc::clone(&bed) as Arc<dyn Device>;
-        let fs = Fs::mount(dev, MountOptions::parse(&format!("commit=0,{gc}")).unwrap()).unwrap();
-        let new = NewInode { mode: 0o100_644, ..NewInode::default() };
-        let file = fs.create(&fs.root().unwrap(), b"file", &new).unwrap();
+        let fs = mount(dev, &format!("commit=0,{gc}"));
+        let file = create(&fs, "file");
         let pages = fs.statfs().blocks_free * 85 / 100;
         let mut held = vec![0u8; pages as usize];
         let lost = [0, 1, 2].map(|n| pages / 2 + n * 512);

@@ -1,17 +1,15 @@
 //! Volumes for these tests, and what to say about them in few words.
 
+pub(crate) use crate::common::{DIR, FILE, new};
+use crate::common::{assert_stock, mount};
 use std::sync::Arc;
 use steadyfs_core::fsck::{CheckOptions, Severity};
-use steadyfs_core::{Fs, InodeRef, MountOptions, NewInode};
+use steadyfs_core::{Fs, InodeRef};
 use steadyfs_device::{Device, MemDevice};
-use steadyfs_testkit::fsck_f2fs;
 
 /// Features of volumes that use everything this version can write, but for quota: fsck.f2fs would complain about quota
 /// files that are not kept.
 pub(crate) const FULL: &str = "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,lost_found";
-
-pub(crate) const FILE: u32 = 0o100_644;
-pub(crate) const DIR: u32 = 0o040_755;
 
 /// A volume on a device for tests, mounted.
 pub(crate) struct Volume<D = MemDevice> {
@@ -38,14 +36,14 @@ impl<D: Device + 'static> Volume<D> {
     /// The volume on a device.
     pub(crate) fn on(dev: D, options: &str) -> Self {
         let dev = Arc::new(dev);
-        let fs = mount(&dev, options);
+        let fs = mount(dev.clone(), options);
         Volume { dev, fs, options: options.to_owned() }
     }
 
     /// Unmounts and mounts again.
     pub(crate) fn remount(&mut self) {
         self.fs.unmount().unwrap();
-        self.fs = mount(&self.dev, &self.options);
+        self.fs = mount(self.dev.clone(), &self.options);
     }
 
     /// The inode at a path of names.
@@ -58,11 +56,6 @@ impl<D: Device + 'static> Volume<D> {
     }
 }
 
-fn mount<D: Device + 'static>(dev: &Arc<D>, options: &str) -> Arc<Fs> {
-    let dev: Arc<dyn Device> = Arc::clone(dev) as _;
-    Fs::mount(dev, MountOptions::parse(options).unwrap()).unwrap()
-}
-
 /// Panics with what fsck.f2fs says, unless it finds nothing. Of an IPLFS volume, with what our checker says, also of
 /// leaks.
 pub(crate) fn fsck(dev: &MemDevice) {
@@ -73,21 +66,7 @@ pub(crate) fn fsck(dev: &MemDevice) {
         assert!(bad.is_empty(), "{bad:#?}");
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("volume.img");
-    let file = std::fs::File::create(&path).unwrap();
-    file.set_len(dev.info().blocks * 4096).unwrap();
-    for lba in dev.written_blocks() {
-        let page = dev.read_one(lba).unwrap();
-        page.with(|bytes| std::os::unix::fs::FileExt::write_all_at(&file, bytes, lba * 4096)).unwrap();
-    }
-    drop(file);
-    fsck_f2fs(&path).unwrap_or_else(|e| panic!("{e}"));
-}
-
-/// A new inode of root's with this type and these permissions.
-pub(crate) fn new(mode: u32) -> NewInode {
-    NewInode { mode, ..NewInode::default() }
+    assert_stock(dev);
 }
 
 /// The error number of a failure.

@@ -2,21 +2,17 @@
 //! flush and no checkpoint, and no name is before the contents that took the place of others. In virtual time.
 
 use super::support::{DIR, FILE, complaints};
+use crate::common::{in_virtual_time, make};
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_core::mkfs::{MkfsOptions, format};
 use steadyfs_core::stats::VolumeStats;
 use steadyfs_core::{DirEntry, Error, Fs, InodeRef, MountOptions, NewInode, RenameFlags, SetAttr};
 use steadyfs_device::{Device, Fault, FaultyDevice, MemDevice, Op, OpKind, Record, RecordingDevice, errno};
-use steadyfs_rt::sim::{SimConfig, run};
 use steadyfs_rt::sleep;
 
 /// The default of the option, and a tick of the housekeeper more.
 const LONG_ENOUGH: Duration = Duration::from_secs(6);
-
-fn in_virtual_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    run(SimConfig { cores: 4, ..SimConfig::default() }, work).unwrap_or_else(|e| panic!("{e}")).value
-}
 
 fn volume() -> MemDevice {
     let device = MemDevice::new((64 << 20) / 4096);
@@ -27,10 +23,6 @@ fn volume() -> MemDevice {
 fn mount(device: Arc<dyn Device>, options: &str) -> Arc<Fs> {
     let options = format!("background_gc=off,commit=0,gc=f2fs-lfs,{options}");
     Fs::mount(device, MountOptions::parse(&options).expect("good options")).expect("mounts")
-}
-
-fn make(fs: &Fs, dir: &InodeRef, name: &str, mode: u32) -> InodeRef {
-    fs.create(dir, name.as_bytes(), &NewInode { mode, ..NewInode::default() }).expect("room")
 }
 
 fn put(fs: &Fs, name: &str, byte: u8, bytes: usize) -> InodeRef {
@@ -60,7 +52,7 @@ fn change_names(fs: &Fs) {
 /// How many of [`change_names`] a crash leaves; each is one of the seven.
 fn found(device: MemDevice) -> usize {
     assert_eq!(complaints(&device), [""; 0]);
-    let fs = Fs::mount(Arc::new(device), MountOptions::default()).expect("a crash leaves a volume");
+    let fs = crate::common::mount(Arc::new(device), "");
     let root = fs.root().expect("a root");
     let has = |dir: &InodeRef, name: &str| fs.lookup(dir, name.as_bytes()).is_ok();
     let dir = fs.lookup(&root, b"dir").ok();
@@ -91,7 +83,7 @@ struct Unsynced {
 
 fn unsynced(options: &str, wait: Duration) -> Unsynced {
     let options = options.to_owned();
-    in_virtual_time(move || {
+    in_virtual_time(4, move || {
         let device = Arc::new(RecordingDevice::new(volume()));
         let fs = mount(Arc::clone(&device) as Arc<dyn Device>, &options);
         prepare(&fs);
@@ -136,7 +128,7 @@ fn the_option_says_after_how_many_seconds() {
 /// What an fsync has made durable is not written once more.
 #[test]
 fn what_an_fsync_took_leaves_nothing_for_the_timer() {
-    in_virtual_time(|| {
+    in_virtual_time(4, || {
         let fs = mount(Arc::new(volume()), "journal=single");
         prepare(&fs);
         change_names(&fs);
@@ -150,7 +142,7 @@ fn what_an_fsync_took_leaves_nothing_for_the_timer() {
 /// Of a small new file with its name; of others when they are old, by a checkpoint.
 #[test]
 fn contents_that_nobody_syncs_are_durable_with_their_name_or_when_they_are_old() {
-    in_virtual_time(|| {
+    in_virtual_time(4, || {
         let device = Arc::new(volume());
         let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "journal=single");
         let old = put(&fs, "old", b'A', 100);
@@ -160,7 +152,7 @@ fn contents_that_nobody_syncs_are_durable_with_their_name_or_when_they_are_old()
         put(&fs, "large", b'B', 20_000);
         fs.write(&old, 0, &[b'B'; 100]).expect("room");
         let found = |name: &str| {
-            let crashed = Fs::mount(Arc::new(device.fork()), MountOptions::default()).expect("a crash leaves a volume");
+            let crashed = crate::common::mount(Arc::new(device.fork()), "");
             let file = crashed.lookup(&crashed.root().expect("a root"), name.as_bytes()).expect("it has its name");
             let mut bytes = vec![0; 30_000];
             let read = crashed.read(&file, 0, &mut bytes).expect("readable");
@@ -223,7 +215,7 @@ fn moments(base: MemDevice, records: Vec<Record>) -> impl Iterator<Item = MemDev
 #[test]
 fn whoever_takes_the_place_of_others_is_never_there_without_contents() {
     for (what, replace) in replacements() {
-        in_virtual_time(move || {
+        in_virtual_time(4, move || {
             let device = Arc::new(RecordingDevice::new(volume()));
             let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "journal=single");
             put(&fs, "old", b'A', 20_000);
@@ -235,7 +227,7 @@ fn whoever_takes_the_place_of_others_is_never_there_without_contents() {
             let mut states = 0;
             let mut last = Vec::new();
             for state in moments(base, device.take_log()) {
-                let crashed = Fs::mount(Arc::new(state), MountOptions::default()).expect("mounts");
+                let crashed = crate::common::mount(Arc::new(state), "");
                 let old = crashed.lookup(&crashed.root().expect("a root"), b"old").expect("one of the two is there");
                 last = vec![0; 40_000];
                 let bytes = crashed.read(&old, 0, &mut last).expect("readable");
@@ -265,7 +257,7 @@ fn a_refused_write_delays_names_and_loses_none() {
     let mut struck = 0;
     for nth in 0..4 {
         for fault in [Fault::fail(errno::EIO), Fault::torn(3), Fault::fail(errno::ENOSPC)] {
-            struck += u32::from(in_virtual_time(move || {
+            struck += u32::from(in_virtual_time(4, move || {
                 let (device, fs) = with_faults("journal=single,errors=continue");
                 device.add(fault.on(OpKind::Write).nth(nth));
                 sleep(LONG_ENOUGH);
@@ -275,7 +267,7 @@ fn a_refused_write_delays_names_and_loses_none() {
                 assert_eq!(found(device.inner().fork()), 7, "write {nth}");
                 drop(make(&fs, &fs.root().expect("a root"), "more", FILE));
                 sleep(LONG_ENOUGH);
-                let again = Fs::mount(Arc::new(device.inner().fork()), MountOptions::default()).expect("mounts");
+                let again = crate::common::mount(Arc::new(device.inner().fork()), "");
                 again.lookup(&again.root().expect("a root"), b"more").expect("later ones are durable, too");
                 fs.stats().io.failed > 0
             }));
@@ -286,7 +278,7 @@ fn a_refused_write_delays_names_and_loses_none() {
 
 #[test]
 fn a_device_that_takes_nothing_for_a_while_gets_the_names_afterwards() {
-    in_virtual_time(|| {
+    in_virtual_time(4, || {
         let (device, fs) = with_faults("journal=single,errors=continue");
         device.add(Fault::fail(errno::EIO).on(OpKind::Write));
         sleep(Duration::from_secs(30));
@@ -301,7 +293,7 @@ fn a_device_that_takes_nothing_for_a_while_gets_the_names_afterwards() {
 /// Nobody knows what a device lost that did not flush: the volume stops, as after an fsync.
 #[test]
 fn a_failed_flush_stops_the_volume() {
-    in_virtual_time(|| {
+    in_virtual_time(4, || {
         let (device, fs) = with_faults("journal=single,errors=continue");
         device.add(Fault::fail(errno::EIO).on(OpKind::Flush));
         sleep(LONG_ENOUGH);
@@ -316,7 +308,7 @@ fn a_failed_flush_stops_the_volume() {
 /// On a full volume a batch has a place, or a checkpoint helps.
 #[test]
 fn names_of_a_full_volume_are_durable_by_time() {
-    in_virtual_time(|| {
+    in_virtual_time(4, || {
         let device = Arc::new(volume());
         let fs = mount(Arc::clone(&device) as Arc<dyn Device>, "journal=single");
         let filler = put(&fs, "filler", b'F', 4096);
@@ -339,7 +331,7 @@ fn names_of_a_full_volume_are_durable_by_time() {
             let full = full.inspect(|error| assert!(matches!(error, Error::NoSpace), "{error}"));
             times_full += u32::from(full.is_some());
             sleep(LONG_ENOUGH);
-            let after = Fs::mount(Arc::new(device.fork()), MountOptions::default()).expect("mounts");
+            let after = crate::common::mount(Arc::new(device.fork()), "");
             let mut names = 0;
             let count = &mut |entry: DirEntry<'_>| {
                 names += u32::from(entry.name.first().is_some_and(u8::is_ascii_digit));
