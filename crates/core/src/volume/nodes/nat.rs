@@ -114,7 +114,9 @@ pub(crate) struct Nat {
     dirty_entries: SplitCount,
     /// Most blocks to keep when nothing keeps them.
     limit: usize,
-    /// The blocks in memory, each once; those that were loaded or looked at last are last.
+    /// The blocks in memory, each once; those that were loaded or looked at last are last. This is no
+    /// [`SecondChance`](crate::volume::second_chance::SecondChance): there a new entry takes the last seat, or that of
+    /// the entry that leaves, and the hand soon comes by. Most blocks are not used a second time by then.
     loaded: Leaf<VecDeque<u32>>,
     /// How many rely on a block, per block.
     holds: Box<[AtomicU32]>,
