@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use steadyfs_device::{Device, Op, PageBuf, Request, StreamHint};
-use steadyfs_flash::{EmulatedSsd, Order, Parameters, Suspendable, Suspension};
+use steadyfs_flash::{EmulatedSsd, Order, Parameters, Stats, Suspendable, Suspension};
 use steadyfs_rt::{LockClass, Mutex, sleep};
 
 static MODEL: LockClass = LockClass::new("test.model", 0);
@@ -126,17 +126,22 @@ fn cut(ssd: &EmulatedSsd, model: &Model, seed: u64) -> u64 {
     lost
 }
 
+/// What is promised is there after cuts while the device collects, and what is not may be lost.
+fn many_cuts(parameters: Parameters, seed: u64) -> Stats {
+    let (stats, lost) = timed(move || {
+        let (ssd, lost) = cuts(Parameters { remember_cells: true, ..parameters }, seed, 20_000);
+        (ssd.stats(), lost)
+    });
+    assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+    stats
+}
+
 #[test]
 fn a_power_cut_leaves_what_was_promised() {
     for (seed, streams) in [(1, 1), (2, 3), (3, 2)] {
         let mut parameters = small();
         parameters.policy.streams = streams;
-        parameters.remember_cells = true;
-        let (stats, lost) = timed(move || {
-            let (ssd, lost) = cuts(parameters, seed, 20_000);
-            (ssd.stats(), lost)
-        });
-        assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+        many_cuts(parameters, seed);
     }
 }
 
@@ -146,15 +151,10 @@ fn a_power_cut_leaves_what_was_promised() {
 fn a_power_cut_amid_suspended_programs_leaves_what_was_promised() {
     for (seed, limit) in [(4, 1), (5, 16)] {
         let mut parameters = small();
-        parameters.remember_cells = true;
         let program = Duration::from_micros(10);
         parameters.suspension =
             Suspension { what: Suspendable::Both, program, erase: Duration::ZERO, limit, ..parameters.suspension };
-        let (stats, lost) = timed(move || {
-            let (ssd, lost) = cuts(parameters, seed, 20_000);
-            (ssd.stats(), lost)
-        });
-        assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+        let stats = many_cuts(parameters, seed);
         assert!(stats.suspended.0 > 500, "{:?}", stats.suspended);
     }
 }
@@ -164,13 +164,8 @@ fn a_power_cut_amid_suspended_programs_leaves_what_was_promised() {
 fn a_power_cut_amid_programs_that_wait_for_reads_leaves_what_was_promised() {
     for (seed, limit) in [(4, 1), (5, 16)] {
         let mut parameters = small();
-        parameters.remember_cells = true;
         parameters.suspension = Suspension { order: Order::ReadFirst, limit, ..parameters.suspension };
-        let (stats, lost) = timed(move || {
-            let (ssd, lost) = cuts(parameters, seed, 20_000);
-            (ssd.stats(), lost)
-        });
-        assert!(stats.gc_programmed > 5000 && lost > 500, "{lost} versions lost\n{stats}");
+        many_cuts(parameters, seed);
     }
 }
 
