@@ -142,8 +142,7 @@ impl Drop for Loop {
 /// By whatever name: one process serves a volume, and who asks for it again is told where.
 #[test]
 fn a_second_mount_is_refused_and_told_of_the_first() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let device = finish(Command::new("losetup").args(["-f", "--show"]).arg(place.image())).stdout;
     let device = Loop(device.trim().into());
     let second = place.dir.path().join("second");

@@ -13,8 +13,7 @@ use rustix::process::Signal;
 
 /// A volume with a tree: files of 0, 5, 5000 and 2 MiB bytes, the larger the older; names with a dot, and two of one.
 fn volume() -> Place {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let tree = place.dir.path().join("tree");
     fs::create_dir_all(tree.join("sub/.deep")).unwrap();
     for (name, size, age) in [(".none", 0, 10), ("b.txt", 5, 20), ("a.txt", 5000, 30), ("sub/c.bin", 2 << 20, 40)] {

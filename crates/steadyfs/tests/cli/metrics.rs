@@ -265,8 +265,7 @@ fn an_address_that_others_reach_is_warned_of() {
 
 #[test]
 fn in_the_background_and_from_the_list_of_options() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let socket = place.dir.path().join("m");
     for (flag, place_of_it) in [("--metrics", "./m".to_owned()), ("-o", format!("rw,metrics={}", socket.display()))] {
         // A socket that a killed mount left behind is in nobody's way.
@@ -286,8 +285,7 @@ fn in_the_background_and_from_the_list_of_options() {
 
 #[test]
 fn a_place_that_cannot_be_had_is_said_before_anything_is_mounted() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let file = place.dir.path().join("file");
     fs::write(&file, "mine").unwrap();
     fails(&place.mount(&["--metrics", file.to_str().unwrap()]), 32, &["cannot serve metrics at", "that is free"]);

@@ -27,6 +27,13 @@ impl Place {
         Place { dir: tempfile::tempdir().unwrap() }
     }
 
+    /// With a volume of mkfs.
+    pub(crate) fn formatted() -> Self {
+        let place = Place::new();
+        place.mkfs();
+        place
+    }
+
     pub(crate) fn image(&self) -> PathBuf {
         self.dir.path().join("a.img")
     }
@@ -247,8 +254,7 @@ fn the_first_command_of_the_readme() {
 
 #[test]
 fn in_the_background_and_as_the_helper_of_mount() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     for start in [
         &|place: &Place| place.mount(&["--background"]) as Output,
         &|place: &Place| as_helper("mount.steadyfs", place, &["-o", "rw,nofail,x-systemd.automount", "-n", "-v"]),
@@ -272,8 +278,7 @@ pub(crate) fn as_helper(name: &str, place: &Place, options: &[&str]) -> Output {
 /// Lines of `/etc/fstab` that were written for F2FS, and what mount(8) knows of every file system.
 #[test]
 fn options_of_other_file_systems() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let moved = "rw,lazytime,background_gc=sync,discard,no_heap,user_xattr,inline_xattr,acl,inline_data,inline_dentry,flush_merge,barrier,\
                  extent_cache,mode=adaptive,active_logs=6,alloc_mode=default,checkpoint_merge,fsync_mode=posix,discard_unit=block";
     let out = as_helper("mount.f2fs", &place, &["-o", moved]);
@@ -297,8 +302,7 @@ fn options_of_other_file_systems() {
 fn a_mount_becomes_read_only_and_writable_again() {
     // The kernel's `sync` does not reach the second.
     for options in ["noatime", "noatime,noblkdev"] {
-        let place = Place::new();
-        place.mkfs();
+        let place = Place::formatted();
         assert_eq!(as_helper("mount.steadyfs", &place, &["-o", options]).code, 0);
         let (kept, later) = (place.mnt().join("kept"), place.mnt().join("later"));
         fs::write(&kept, "text").unwrap();
@@ -321,8 +325,7 @@ fn a_mount_becomes_read_only_and_writable_again() {
         place.umount();
         place.judge();
     }
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     fs::create_dir(place.mnt()).unwrap();
     fails(&as_helper("mount.steadyfs", &place, &["-o", "remount,ro"]), 32, &["no SteadyFS volume"]);
 }
@@ -330,8 +333,7 @@ fn a_mount_becomes_read_only_and_writable_again() {
 /// As mount.fuse(8) calls the command for a mount of type `fuse.steadyfs`.
 #[test]
 fn as_the_program_of_mount_fuse() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let (image, mnt) = (place.image(), place.mnt());
     let out = run(&[image.to_str().unwrap(), mnt.to_str().unwrap(), "-o", "rw,dev,suid"]);
     assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{out:?}");
@@ -342,8 +344,7 @@ fn as_the_program_of_mount_fuse() {
 
 #[test]
 fn read_only() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let before = fs::read(place.image()).unwrap();
     let child = place.serve(&["-o", "ro"]);
     let e = fs::write(place.mnt().join("file"), "text").unwrap_err();
@@ -385,8 +386,7 @@ fn what_cannot_be_mounted() {
 
 #[test]
 fn a_fake_mount_only_looks_at_the_options() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     assert_eq!(as_helper("mount.steadyfs", &place, &["-f", "-o", "ro"]).code, 0);
     assert!(!place.mnt().exists());
     assert_eq!(as_helper("mount.steadyfs", &place, &["-f", "-o", "frobnicate"]).code, 1);
@@ -406,8 +406,7 @@ fn help_lists_the_options() {
 
 #[test]
 fn a_mount_whose_process_was_killed_is_replaced() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     for round in 0..3 {
         let mut child = place.serve(&[]);
         assert!(!place.mnt().join("unsynced").exists());
@@ -466,8 +465,7 @@ fn a_mount_in_the_background_speaks_to_the_system_log() {
 /// helper of umount(8) wait.
 #[test]
 fn without_loop_devices_a_mount_says_how_to_sync_and_unmount() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     // A loop-control that is none, seen by this mount namespace alone.
     let script = r#"
 set -e
@@ -497,8 +495,7 @@ mkdir "$MNT/later"
 
 #[test]
 fn umount_says_what_it_cannot_do() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let umount = |args: &[&str], target: &std::path::Path| finish(steadyfs().arg("umount").args(args).arg(target));
     fails(&umount(&[], &place.image()), 32, &["it is not mounted"]);
     fails(&umount(&[], place.dir.path()), 32, &["nothing is mounted there"]);

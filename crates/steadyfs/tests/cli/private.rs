@@ -103,8 +103,7 @@ pub(crate) fn is_running(process: &Path) -> bool {
 
 #[test]
 fn a_server_takes_nothing_along() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let secret = place.dir.path().join("secret");
     fs::write(&secret, "").unwrap();
     let program = steadyfs().get_program().to_owned();
@@ -130,8 +129,7 @@ fn a_server_takes_nothing_along() {
 
 #[test]
 fn a_mount_for_all_tells_that_all_may_read_its_image() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let permissions = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     permissions(place.dir.path(), 0o711);
     for (mode, options, told) in [(0o644, "rw", true), (0o600, "rw", false), (0o644, "noallow_other", false)] {

@@ -77,8 +77,7 @@ impl Drop for Protection {
 
 /// A volume with a file that was fsynced and is in no checkpoint.
 pub(crate) fn crashed() -> Place {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let mut child = place.serve(&[]);
     let file = fs::File::create(place.mnt().join("file")).unwrap();
     file.sync_all().unwrap();
@@ -141,8 +140,7 @@ fn what_cannot_be_written_is_mounted_read_only() {
 /// Root may write whatever the mode says, so the command runs as nobody, from a place that nobody can reach.
 #[test]
 fn who_may_only_read_is_told_so() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let program = place.dir.path().join("steadyfs");
     fs::copy(env!("CARGO_BIN_EXE_steadyfs"), &program).unwrap();
     fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -115,8 +115,7 @@ fn what_cannot_be_written_stays_read_only_and_is_served() {
 /// Counters and metrics are those of the volume that is served.
 #[test]
 fn metrics_go_on() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let socket = place.dir.path().join("socket");
     let option = format!("ro,metrics={}", socket.display());
     assert_eq!(as_helper("mount.steadyfs", &place, &["-o", &option]).code, 0);

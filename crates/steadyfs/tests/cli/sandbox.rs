@@ -58,8 +58,7 @@ pub(crate) fn keeps_all_rights(process: &Path) {
 
 #[test]
 fn a_server_keeps_few_rights_on_every_thread_however_it_is_started() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let child = place.serve(&["-o", "journal=percore"]);
     fs::write(place.mnt().join("file"), "text").unwrap();
     has_few_rights(&PathBuf::from(format!("/proc/{}", child.id())));
@@ -76,8 +75,7 @@ fn a_server_keeps_few_rights_on_every_thread_however_it_is_started() {
 
 #[test]
 fn a_mount_without_a_sandbox_keeps_all() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let child = place.serve(&["-o", "nosandbox"]);
     keeps_all_rights(&PathBuf::from(format!("/proc/{}", child.id())));
     ends_well(child, Some(Signal::INT));

@@ -40,8 +40,7 @@ impl Manager {
 
 #[test]
 fn a_service_manager_is_told_when_the_volume_can_be_used_and_when_that_ends() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let path = place.dir.path().join("notify");
     let manager = Manager::at(&path);
     let mut mount = Command::new("env");
@@ -66,8 +65,7 @@ fn a_service_manager_is_told_when_the_volume_can_be_used_and_when_that_ends() {
 /// It is no service, but something that a service has started.
 #[test]
 fn a_mount_in_the_background_does_not_speak_for_the_service_that_starts_it() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let path = place.dir.path().join("notify");
     let manager = Manager::at(&path);
     for args in [&["--background"][..], &["--helper"]] {
@@ -125,8 +123,7 @@ umount "$DIR/mnt"
 /// once, whatever its type in the mount table.
 #[test]
 fn the_installed_unit_is_sound_and_lines_of_fstab_mount() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     fs::create_dir(place.mnt()).unwrap();
     let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), place.dir.path());
     let script = r#"

@@ -18,8 +18,7 @@ struct Volume(Place);
 
 impl Volume {
     fn new() -> Self {
-        let place = Place::new();
-        place.mkfs();
+        let place = Place::formatted();
         Volume(place)
     }
 

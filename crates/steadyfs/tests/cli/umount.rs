@@ -93,8 +93,7 @@ fn a_remount_whose_checkpoint_fails_says_so() {
 
 #[test]
 fn an_unmount_says_that_the_server_was_killed() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let mut server = place.serve(&[]);
     server.kill().unwrap();
     server.wait().unwrap();
@@ -123,8 +122,7 @@ fn an_unmount_that_went_well_says_nothing() {
             assert_eq!((out.code, out.stderr.as_str()), (0, ""), "{kind} {target:?}");
         }
     }
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     for options in ["", "ro", "noblkdev", "fsname=other"] {
         assert_eq!(place.mount(&["--background", "-o", options]).code, 0);
         let out = umount(&place.mnt());
@@ -136,8 +134,7 @@ fn an_unmount_that_went_well_says_nothing() {
 /// Whatever the mount table names: a FIFO would keep whoever opens it waiting for a writer.
 #[test]
 fn an_unmount_opens_no_fifo_that_stands_in_the_table() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     let fifo = place.dir.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let out = place.mount(&["--background", "-o", &format!("fsname={}", fifo.display())]);
@@ -153,8 +150,7 @@ fn an_unmount_opens_no_fifo_that_stands_in_the_table() {
 /// the user has stopped, keeps root waiting.
 #[test]
 fn root_waits_for_nothing_of_a_users_mount() {
-    let place = Place::new();
-    place.mkfs();
+    let place = Place::formatted();
     fs::create_dir(place.mnt()).unwrap();
     for path in [place.image(), place.mnt(), place.dir.path().to_owned()] {
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
