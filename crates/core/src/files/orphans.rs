@@ -31,7 +31,7 @@ pub(crate) enum Orphan {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     why: Orphan,
-    /// Somebody outside knows it by number ([`Files::hold`](crate::Fs::hold)): then the first checkpoint without its
+    /// Somebody outside knows it by number ([`Files::hold`]): then the first checkpoint without its
     /// last name, which its inode in memory may forget.
     held: Option<u64>,
 }

@@ -9,32 +9,6 @@ use crate::files::inode::InodeRef;
 use steadyfs_format::checkpoint::Checkpoint;
 
 impl Fs {
-    /// Lets the volume hold `blocks` blocks of log space at one time, and makes that durable; a little of it is kept
-    /// back for what dies before its discard is done ([`crate::raw::user_blocks`]).
-    ///
-    /// # Errors
-    /// [`crate::Error::Unsupported`] on an F2FS volume; [`crate::Error::Usage`] for a number that no volume can have;
-    /// [`crate::Error::NoSpace`] if it holds more already; [`crate::Error::ReadOnly`]; what the device says. Then the
-    /// capacity is as it was.
-    pub fn set_capacity(&self, blocks: u64) -> Result<()> {
-        self.durable.set_capacity(blocks)
-    }
-
-    /// Blocks of log space that the volume may hold at one time; `None` where that is not a number of its own.
-    pub fn capacity(&self) -> Option<u64> {
-        self.durable.capacity()
-    }
-
-    /// The last committed checkpoint's header (waits for one in progress).
-    pub fn committed_checkpoint(&self) -> Checkpoint {
-        self.durable.committed_checkpoint()
-    }
-
-    /// Counters of checkpoints since the mount.
-    pub fn checkpoint_stats(&self) -> CheckpointStats {
-        self.durable.checkpoint_stats()
-    }
-
     /// Makes what was written to a file durable, with everything needed to find it again. With `datasync` changed times
     /// need not be.
     ///
@@ -55,5 +29,31 @@ impl Fs {
     /// How fsyncs were served since the mount.
     pub fn sync_stats(&self) -> SyncStats {
         self.durable.sync_stats()
+    }
+
+    /// Counters of checkpoints since the mount.
+    pub fn checkpoint_stats(&self) -> CheckpointStats {
+        self.durable.checkpoint_stats()
+    }
+
+    /// The last committed checkpoint's header (waits for one in progress).
+    pub fn committed_checkpoint(&self) -> Checkpoint {
+        self.durable.committed_checkpoint()
+    }
+
+    /// Blocks of log space that the volume may hold at one time; `None` where that is not a number of its own.
+    pub fn capacity(&self) -> Option<u64> {
+        self.durable.capacity()
+    }
+
+    /// Lets the volume hold `blocks` blocks of log space at one time, and makes that durable; a little of it is kept
+    /// back for what dies before its discard is done ([`crate::raw::user_blocks`]).
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] on an F2FS volume; [`crate::Error::Usage`] for a number that no volume can have;
+    /// [`crate::Error::NoSpace`] if it holds more already; [`crate::Error::ReadOnly`]; what the device says. Then the
+    /// capacity is as it was.
+    pub fn set_capacity(&self, blocks: u64) -> Result<()> {
+        self.durable.set_capacity(blocks)
     }
 }

@@ -8,6 +8,15 @@ use crate::types::{DirEntry, NewInode, RenameFlags};
 use steadyfs_format::Ino;
 
 impl Fs {
+    /// The inode with this name in a directory; `.` and `..` work too.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`](crate::Error::NotFound), [`Error::NotDirectory`](crate::Error::NotDirectory),
+    /// [`Error::NameTooLong`](crate::Error::NameTooLong).
+    pub fn lookup(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
+        self.files.lookup(dir, name)
+    }
+
     /// Calls `f` with the entries from `cookie` on (0: all, `.` and `..` included), until it returns false or there are
     /// no more. An entry for which `f` returned false was not consumed: to see it again, go on from where the one
     /// before ended.
@@ -16,17 +25,56 @@ impl Fs {
     /// out.
     ///
     /// # Errors
-    /// [`Error::NotDirectory`]; [`Error::NotFound`] if the directory was removed meanwhile; failures to read it.
+    /// [`Error::NotDirectory`](crate::Error::NotDirectory); [`Error::NotFound`](crate::Error::NotFound) if the
+    /// directory was removed meanwhile; failures to read it.
     pub fn readdir(&self, dir: &InodeRef, cookie: u64, f: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         self.files.readdir(dir, cookie, f)
+    }
+
+    /// Makes a file, directory, device, FIFO or socket, by the type bits of `new.mode`.
+    ///
+    /// # Errors
+    /// [`Error::Exists`](crate::Error::Exists), [`Error::NoSpace`](crate::Error::NoSpace),
+    /// [`Error::Invalid`](crate::Error::Invalid) for a mode without a type or of a symlink,
+    /// [`Error::TooManyLinks`](crate::Error::TooManyLinks), [`Error::NotFound`](crate::Error::NotFound) in a removed
+    /// directory, [`Error::NotPermitted`](crate::Error::NotPermitted) in an immutable one.
+    pub fn create(&self, dir: &InodeRef, name: &[u8], new: &NewInode) -> Result<InodeRef> {
+        self.files.create(dir, name, new)
+    }
+
+    /// Makes a symlink. Its permissions are 0777, as everywhere.
+    ///
+    /// # Errors
+    /// As [`Fs::create`]; [`Error::NameTooLong`](crate::Error::NameTooLong) for a target of more than 4095 bytes,
+    /// [`Error::NotFound`](crate::Error::NotFound) for an empty one.
+    pub fn symlink(&self, dir: &InodeRef, name: &[u8], target: &[u8], new: &NewInode) -> Result<InodeRef> {
+        self.files.symlink(dir, name, target, new)
+    }
+
+    /// The target of a symlink.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) for anything but a symlink.
+    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
+        self.files.readlink(inode)
+    }
+
+    /// Makes a regular file without a name. It goes when its last reference does, unless [`Fs::link`] has given it a
+    /// name by then.
+    ///
+    /// # Errors
+    /// As [`Fs::create`].
+    pub fn tmpfile(&self, dir: &InodeRef, new: &NewInode) -> Result<InodeRef> {
+        self.files.tmpfile(dir, new)
     }
 
     /// Gives an inode another name, or a first one if [`Fs::tmpfile`] made it.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] for directories and protected inodes, [`Error::Exists`], [`Error::TooManyLinks`],
-    /// [`Error::NotFound`] if the last name was removed, [`Error::CrossProject`] into a directory that keeps another
-    /// project.
+    /// [`Error::NotPermitted`](crate::Error::NotPermitted) for directories and protected inodes,
+    /// [`Error::Exists`](crate::Error::Exists), [`Error::TooManyLinks`](crate::Error::TooManyLinks),
+    /// [`Error::NotFound`](crate::Error::NotFound) if the last name was removed,
+    /// [`Error::CrossProject`](crate::Error::CrossProject) into a directory that keeps another project.
     pub fn link(&self, inode: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
         self.files.link(inode, dir, name)
     }
@@ -34,7 +82,8 @@ impl Fs {
     /// Removes a name of anything but a directory. The inode goes with its last name, as soon as nobody uses it.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::IsDirectory`], [`Error::NotPermitted`] for protected inodes and directories.
+    /// [`Error::NotFound`](crate::Error::NotFound), [`Error::IsDirectory`](crate::Error::IsDirectory),
+    /// [`Error::NotPermitted`](crate::Error::NotPermitted) for protected inodes and directories.
     pub fn unlink(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         self.files.unlink(dir, name)
     }
@@ -51,8 +100,9 @@ impl Fs {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::NotDirectory`], [`Error::NotFound`], [`Error::Invalid`] for `.`,
-    /// [`Error::NotPermitted`].
+    /// [`Error::NotEmpty`](crate::Error::NotEmpty), [`Error::NotDirectory`](crate::Error::NotDirectory),
+    /// [`Error::NotFound`](crate::Error::NotFound), [`Error::Invalid`](crate::Error::Invalid) for `.`,
+    /// [`Error::NotPermitted`](crate::Error::NotPermitted).
     pub fn rmdir(&self, dir: &InodeRef, name: &[u8]) -> Result<()> {
         self.files.rmdir(dir, name)
     }
@@ -66,57 +116,16 @@ impl Fs {
         self.files.rmdir_held(dir, name)
     }
 
-    /// Makes a file, directory, device, FIFO or socket, by the type bits of `new.mode`.
-    ///
-    /// # Errors
-    /// [`Error::Exists`], [`Error::NoSpace`], [`Error::Invalid`] for a mode without a type or of a symlink,
-    /// [`Error::TooManyLinks`], [`Error::NotFound`] in a removed directory, [`Error::NotPermitted`] in an immutable
-    /// one.
-    pub fn create(&self, dir: &InodeRef, name: &[u8], new: &NewInode) -> Result<InodeRef> {
-        self.files.create(dir, name, new)
-    }
-
-    /// Makes a symlink. Its permissions are 0777, as everywhere.
-    ///
-    /// # Errors
-    /// As [`Fs::create`]; [`Error::NameTooLong`] for a target of more than 4095 bytes, [`Error::NotFound`] for an empty
-    /// one.
-    pub fn symlink(&self, dir: &InodeRef, name: &[u8], target: &[u8], new: &NewInode) -> Result<InodeRef> {
-        self.files.symlink(dir, name, target, new)
-    }
-
-    /// Makes a regular file without a name. It goes when its last reference does, unless [`Fs::link`] has given it a
-    /// name by then.
-    ///
-    /// # Errors
-    /// As [`Fs::create`].
-    pub fn tmpfile(&self, dir: &InodeRef, new: &NewInode) -> Result<InodeRef> {
-        self.files.tmpfile(dir, new)
-    }
-
-    /// The inode with this name in a directory; `.` and `..` work too.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NameTooLong`].
-    pub fn lookup(&self, dir: &InodeRef, name: &[u8]) -> Result<InodeRef> {
-        self.files.lookup(dir, name)
-    }
-
-    /// The target of a symlink.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for anything but a symlink.
-    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
-        self.files.readlink(inode)
-    }
-
     /// Moves an inode to another name, in the same directory or another.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Exists`] with [`RenameFlags::NoReplace`]; [`Error::IsDirectory`],
-    /// [`Error::NotDirectory`], [`Error::NotEmpty`] if the target cannot be replaced; [`Error::Invalid`] to move a
-    /// directory below itself, or a dot entry; [`Error::TooFar`] for a directory; [`Error::NotPermitted`];
-    /// [`Error::CrossProject`]; [`Error::TooManyLinks`]; [`Error::NoSpace`].
+    /// [`Error::NotFound`](crate::Error::NotFound); [`Error::Exists`](crate::Error::Exists) with
+    /// [`RenameFlags::NoReplace`]; [`Error::IsDirectory`](crate::Error::IsDirectory),
+    /// [`Error::NotDirectory`](crate::Error::NotDirectory), [`Error::NotEmpty`](crate::Error::NotEmpty) if the target
+    /// cannot be replaced; [`Error::Invalid`](crate::Error::Invalid) to move a directory below itself, or a dot entry;
+    /// [`Error::TooFar`](crate::Error::TooFar) for a directory; [`Error::NotPermitted`](crate::Error::NotPermitted);
+    /// [`Error::CrossProject`](crate::Error::CrossProject); [`Error::TooManyLinks`](crate::Error::TooManyLinks);
+    /// [`Error::NoSpace`](crate::Error::NoSpace).
     pub fn rename(
         &self,
         dir: &InodeRef,
@@ -132,7 +141,8 @@ impl Fs {
     /// gives its owner and group. Anybody may have it made, as in Linux: it is no door to a device.
     ///
     /// # Errors
-    /// As [`Fs::rename`]; [`Error::Invalid`] with [`RenameFlags::Exchange`], which leaves no name free.
+    /// As [`Fs::rename`]; [`Error::Invalid`](crate::Error::Invalid) with [`RenameFlags::Exchange`], which leaves no
+    /// name free.
     pub fn rename_whiteout(
         &self,
         dir: &InodeRef,
@@ -145,18 +155,6 @@ impl Fs {
         self.files.rename_whiteout(dir, name, new_dir, new_name, how, owner)
     }
 
-    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
-    ///
-    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops
-    /// references by itself may.
-    ///
-    /// # Errors
-    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is
-    /// tried again by [`Fs::sync`], before periodic checkpoints, when the volume is unmounted, and by the next mount.
-    pub fn reap(&self) -> Result<()> {
-        self.files.reap()
-    }
-
     /// Keeps an inode without a name beyond its last reference, by its number: [`Fs::inode`] finds it until
     /// [`Fs::release`]. It may leave memory meanwhile, as one with a name may. Nothing for one that has a name.
     pub fn hold(&self, inode: &InodeRef) {
@@ -167,6 +165,18 @@ impl Fs {
     /// for one that is not held.
     pub fn release(&self, ino: Ino) {
         self.files.release(ino)
+    }
+
+    /// Deletes inodes whose last user went while they had no link. Hold no lock when calling.
+    ///
+    /// Every operation that can leave such inodes does this, and so does the housekeeper; a front end that drops
+    /// references by itself may.
+    ///
+    /// # Errors
+    /// The first failure; the other inodes are still seen to. One that could not be deleted stays an orphan, and is
+    /// tried again by [`Fs::sync`], before periodic checkpoints, when the volume is unmounted, and by the next mount.
+    pub fn reap(&self) -> Result<()> {
+        self.files.reap()
     }
 
     /// How many inodes without a name there are.

@@ -181,7 +181,8 @@ fn apply(raw: &mut RawInode, kind: FileType, set: &SetAttr, features: Features, 
     }
 }
 
-/// Somebody who is about to change the contents of a file, as [`Files::revoke_privileges`] sees him.
+/// Somebody who is about to change the contents of a file, as [`Fs::revoke_privileges`](crate::Fs::revoke_privileges)
+/// sees him.
 #[derive(Clone, Copy)]
 pub enum Changer<'a> {
     /// He may keep set-id bits (on Linux: `CAP_FSETID`).

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use steadyfs_format::PageIndex;
 use steadyfs_format::inode::{advise, flags};
 
-/// What [`Files::fallocate`] does with a range.
+/// What [`Fs::fallocate`](crate::Fs::fallocate) does with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallocMode {
     /// Reserve space for all of it.

@@ -10,7 +10,7 @@ use crate::files::inode::{Inode, InodeRef};
 use std::sync::Arc;
 use steadyfs_format::{PageIndex, Slot};
 
-/// What [`Files::seek`] looks for.
+/// What [`Fs::seek`](crate::Fs::seek) looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
     /// The next byte of data.
