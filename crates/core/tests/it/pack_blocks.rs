@@ -126,7 +126,7 @@ fn judge(kind: Kind, base: &MemDevice, block: u64, is_last: bool, how: Damage, w
     let changed = mount(&device, "");
     match changed {
         Err(error) => {
-            let is_damage = matches!(error, Error::Corrupt(_) | Error::Format(_) | Error::Stopped(_));
+            let is_damage = matches!(error.cause(), Error::Corrupt(_) | Error::Format(_) | Error::Stopped(_));
             assert!(is_damage, "{what}: {error}");
             assert!(report.worst() >= Some(Severity::Error), "{what}: {error}: {:?}", report.issues);
         }
