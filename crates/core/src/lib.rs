@@ -46,7 +46,7 @@ pub use files::inode::InodeRef;
 pub use files::noted::journal::JournalStats;
 pub use files::orphans::OrphanStats;
 pub use files::pages::CacheStats;
-pub use fs::{Fs, StatFs};
+pub use fs::Fs;
 pub use mount::shutdown::ShutDown;
 pub use mount::why_read_only;
 /// What tables of mount options are made of.
@@ -69,7 +69,7 @@ pub use reclaim::host::stand::{StandVictim, VictimStand};
 #[doc(hidden)]
 pub use reclaim::host::victim::{Effort, Reach};
 pub use reclaim::report::{GcReport, GcTimes, SectionCounts, Urgency};
-pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, XattrFlags};
+pub use types::{Attr, DirEntry, NewInode, RenameFlags, SetAttr, SetTime, StatFs, XattrFlags};
 pub use volume::discard::DiscardStats;
 pub use volume::io::IoStats;
 pub use volume::segments::migrating::MigrationStats;

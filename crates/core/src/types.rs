@@ -131,3 +131,31 @@ pub struct XattrFlags {
     /// When an access ACL is set: clear the set-group-id bit, because the caller is not a member of the file's group.
     pub clear_sgid: bool,
 }
+
+/// Space and inodes of a volume, for statfs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFs {
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Blocks that files and nodes may use.
+    pub blocks: u64,
+    /// Blocks that are free.
+    pub blocks_free: u64,
+    /// Blocks that are set aside ([`Fs::set_aside`](crate::Fs::set_aside)), free or not.
+    pub set_aside: u64,
+    /// Inodes that could exist.
+    pub files: u64,
+    /// Inodes that could still be created.
+    pub files_free: u64,
+    /// Longest name, in bytes.
+    pub name_max: u32,
+    /// A number that tells this volume from others.
+    pub fsid: u64,
+}
+
+impl StatFs {
+    /// Free blocks that anybody may take.
+    pub fn blocks_available(&self) -> u64 {
+        self.blocks_free.saturating_sub(self.set_aside)
+    }
+}

@@ -1,6 +1,6 @@
 //! A mounted file system, as programs use it: every public operation is a method of [`Fs`].
 //!
-//! Nothing is done here. [`Files`] has what programs see, [`Durable`] makes it survive a power cut, [`Reclaim`] makes
+//! The work is done below. [`Files`] has what programs see, [`Durable`] makes it survive a power cut, [`Reclaim`] makes
 //! room; each rests on the one before. The operations lie in the modules by subject, and `mount` brings a volume up and
 //! ends it.
 
@@ -47,34 +47,6 @@ pub struct Fs {
     pub(crate) recovered: OnceLock<Recovered>,
     /// Tells of what serves the volume.
     pub(crate) serving: OnceLock<Serving>,
-}
-
-/// Space and inodes of a volume, for statfs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatFs {
-    /// Bytes in a block.
-    pub block_size: u32,
-    /// Blocks that files and nodes may use.
-    pub blocks: u64,
-    /// Blocks that are free.
-    pub blocks_free: u64,
-    /// Blocks that are set aside ([`Fs::set_aside`]), free or not.
-    pub set_aside: u64,
-    /// Inodes that could exist.
-    pub files: u64,
-    /// Inodes that could still be created.
-    pub files_free: u64,
-    /// Longest name, in bytes.
-    pub name_max: u32,
-    /// A number that tells this volume from others.
-    pub fsid: u64,
-}
-
-impl StatFs {
-    /// Free blocks that anybody may take.
-    pub fn blocks_available(&self) -> u64 {
-        self.blocks_free.saturating_sub(self.set_aside)
-    }
 }
 
 impl Fs {
@@ -126,27 +98,6 @@ impl Fs {
     /// What the metadata journal did since the mount.
     pub fn journal_stats(&self) -> JournalStats {
         self.files.journal.stats()
-    }
-
-    /// Space and inodes.
-    pub fn statfs(&self) -> StatFs {
-        let space = &self.vol.space;
-        let now = space.counts();
-        let free = space.user_blocks().saturating_sub(now.blocks);
-        let files = space.max_nodes.min(space.user_blocks());
-        let uuid = self.vol.sb.uuid();
-        let (head, tail) = uuid.split_at(8);
-        let fold = |half: &[u8]| half.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-        StatFs {
-            block_size: steadyfs_format::BLOCK_SIZE as u32,
-            blocks: space.user_blocks(),
-            blocks_free: free,
-            set_aside: space.set_aside(),
-            files,
-            files_free: space.max_nodes.saturating_sub(now.nodes).min(free.saturating_sub(space.set_aside())),
-            name_max: 255,
-            fsid: fold(head) ^ fold(tail),
-        }
     }
 
     /// Sets this many blocks aside for [`Fs::entitled`], an eighth of all at most; how many it is. The mount forgets

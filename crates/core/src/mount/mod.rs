@@ -216,7 +216,7 @@ impl Fs {
         if !read_only {
             return mount_from(&image, &image, options);
         }
-        match Fs::recovered_aside(&image, &options) {
+        match recovered_aside(&image, &options) {
             Ok(Some(fs)) => return Ok(fs),
             Ok(None) => {}
             Err(why) => {
@@ -226,163 +226,7 @@ impl Fs {
                 );
             }
         }
-        Fs::assemble(&mut Steps::default(), &image, &image, options, read_only)
-    }
-
-    /// The volume with what was fsynced after its checkpoint, recovered in memory; `None` if nothing was, or if it is
-    /// not wanted.
-    ///
-    /// # Errors
-    /// Why it cannot be recovered: nothing is shown of a part of it.
-    fn recovered_aside(image: &Image, options: &MountOptions) -> Result<Option<Arc<Fs>>> {
-        if options.discard_unreplayed || !image.has_fsync_chain()? {
-            return Ok(None);
-        }
-        let why_not = |why: Error| Error::Recovery(format!("this version does not change such volumes ({why})"));
-        check_features(image.superblock().features(), false)
-            .and_then(|()| check_state(image, false))
-            .map_err(why_not)?;
-        let needed = |damage: Error| Error::Recovery(format!("recovery needs what is damaged here: {damage}"));
-        whole_for_recovery(image, options).map_err(needed)?;
-        let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(Arc::clone(image.device())));
-        let below = Image::open(Arc::clone(&overlay))?;
-        let mut steps = Steps::default();
-        let writable = MountOptions { read_only: false, ..options.clone() };
-        let recovered =
-            Fs::assemble(&mut steps, &below, &below, writable, false)?.recover(&mut steps, &below, &below)?;
-        let shown = Image::open(overlay)?;
-        let fs = Fs::assemble(&mut steps, &shown, &shown, options.clone(), true)?;
-        fs.note_recovered(recovered);
-        Ok(Some(fs))
-    }
-
-    /// Puts a mounted volume together, as it was at its checkpoint.
-    fn assemble(
-        steps: &mut Steps<Fs>,
-        image: &Image,
-        tables: &dyn Tables,
-        options: MountOptions,
-        read_only: bool,
-    ) -> Result<Arc<Fs>> {
-        let options = zoned::options(image, migrating::options(image, options));
-        let ground = steps.take("segments and logs", || Ground::load(image, tables, &options, read_only))?;
-        let layout = *image.layout();
-        let (device, by_host) = migrating::device(image);
-        let (device, zones) = zoned::device(image, read_only, device);
-        let io = BlockIo::new(device, ground.kbytes_written());
-        #[cfg(feature = "canary")]
-        options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
-        let nat = Nat::new(&layout, options.node_cache_bytes, |b| image.nat_version(b));
-        steps.take("node table", || load_nat_journal(&nat, &io, image, tables, read_only))?;
-        let checkpoint = tables.checkpoint().clone();
-        let header = checkpoint.header();
-        // Node ids 0, 1 and 2 are not for use.
-        let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counted(header));
-        let nids = FreeNids::new(header.next_free_nid(), &nat);
-        let wanted = ground.collectors(&options, &layout, header.reserved_segments());
-        let (collectors, data_logs) = zoned::bounded(image, options.gc.generations, wanted);
-        retain_page_memory(&options);
-        let budget = Budget::new(options.cache_bytes, options.write_back);
-        let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
-        let inodes = InodeTable::new(INODE_LIMIT.min(nodes.limit()), options.gc.protect);
-        let upkeep = {
-            let (nodes, budget) = (Arc::clone(&nodes), budget.clone());
-            move || Upkeep { nodes: nodes.dirty_count() as u64, dents: budget.dirty_in_dirs() }
-        };
-        let clock = Clock::starting_at(header.elapsed_time());
-        let streams = Streams::new(collectors, options.gc.generations, data_logs);
-        let placement = match ground {
-            Ground::Segments(tables) => {
-                let discards = if read_only { None } else { SegmentTables::discards(&layout, &options, &io) };
-                let aside = Aside::new(&layout, migrating::area(image, read_only), by_host, zones, discards);
-                Placement::Segments(tables.into_segments(image, &options, streams, aside, &io, clock, upkeep))
-            }
-            Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),
-        };
-        let vol =
-            Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
-        let in_place = match vol.placement.segments() {
-            Some(_) => options.writes_in_place(layout.main_segments),
-            None => InPlace::Never,
-        };
-        let vol = Arc::new(vol);
-        let arm = Arm::new(&vol, &budget, &options, header.reserved_segments(), collectors);
-        let gate = Gate::new(&vol, arm.admissions(), arm.headroom());
-        let journal = Journal::new(&options, orphan_limit(&layout), &vol.io.planted);
-        let files = Files {
-            vol,
-            in_place,
-            inodes,
-            budget,
-            orphans: Orphans::new(orphan_limit(&layout)),
-            shape: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
-            flusher: Flusher::new(),
-            since: Since::new(),
-            journal,
-            traffic: Traffic::default(),
-            gate,
-            order: OnceLock::new(),
-            options: Arc::new(options),
-        };
-        Ok(Fs::over(files, Committed::new(checkpoint, image.pack()), arm))
-    }
-
-    /// The floors above the files of a volume, whose last checkpoint is this one.
-    fn over(files: Files, committed: Committed, arm: Arm) -> Arc<Fs> {
-        let files = Arc::new(files);
-        let durable = Durable::new(&files, committed);
-        let reclaim = Reclaim::new(&durable, arm);
-        let vol = Arc::clone(&files.vol);
-        let signal = vol.placement.discard_signal().filter(|_| !vol.read_only).cloned();
-        Arc::new(Fs {
-            vol,
-            files,
-            durable,
-            reclaim,
-            background: Background::new(),
-            discarder: signal.map(Discarder::new),
-            recovered: OnceLock::new(),
-            serving: OnceLock::new(),
-        })
-    }
-
-    /// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
-    fn recover(&self, steps: &mut Steps<Fs>, image: &Image, tables: &dyn Tables) -> Result<Recovered> {
-        let begin = steadyfs_rt::now();
-        steps.take("orphans", || self.files.adopt_orphans(&tables.orphans()?))?;
-        let recovered = steps.take("recovery", || match self.files.options.discard_unreplayed {
-            true => Ok(Recovered::default()),
-            false => self.durable.roll_forward(image).map_err(while_recovering),
-        })?;
-        steps.take("first writes", || {
-            if recovered.is_empty() {
-                self.vol.begin_writing()?;
-            }
-            let _change = self.vol.begin_change()?;
-            self.vol.placement.leave_holes()
-        })?;
-        // The checkpoint goes over the other pack, so this one has to be whole.
-        steps.take("checkpoint pack", || image.mend_pack())?;
-        steps.take("first checkpoint", || self.durable.checkpoint(Cause::Mount))?;
-        self.vol.placement.begin_reuse();
-        Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
-    }
-
-    /// Keeps what there is to tell.
-    fn note_recovered(&self, found: Recovered) {
-        if !found.is_empty() {
-            let Recovered { files, nodes, batches, records, blocks, .. } = found;
-            tracing::info!(
-                files,
-                nodes,
-                batches,
-                records,
-                blocks,
-                "recovered what was fsynced after the last checkpoint"
-            );
-            let first = self.recovered.set(found).is_ok();
-            assert!(first, "a volume is mounted once");
-        }
+        assemble(&mut Steps::default(), &image, &image, options, read_only)
     }
 
     /// Ends the mount with a checkpoint that marks the volume as cleanly unmounted. References to inodes that still
@@ -435,8 +279,8 @@ fn mount_from(image: &Image, tables: &dyn Tables, options: MountOptions) -> Resu
         infinite::check_device(image)?;
         zoned::check(image, &options)
     })?;
-    let fs = Fs::assemble(&mut steps, image, tables, options, false)?;
-    fs.note_recovered(fs.recover(&mut steps, image, tables)?);
+    let fs = assemble(&mut steps, image, tables, options, false)?;
+    note_recovered(&fs, recover(&fs, &mut steps, image, tables)?);
     let mark = |fs: &Arc<Fs>| fs.durable.mark_journal(image.superblocks());
     steps.take_or_undo("mark of the journal", &fs, mark, |fs| fs.vol.take_mark_back())?;
     steps.take("deleted files", || {
@@ -459,6 +303,154 @@ fn mount_from(image: &Image, tables: &dyn Tables, options: MountOptions) -> Resu
 fn retain_page_memory(options: &MountOptions) {
     if !steadyfs_rt::sim::is_active() {
         steadyfs_device::retain_page_memory(options.spare_bytes);
+    }
+}
+
+/// The volume with what was fsynced after its checkpoint, recovered in memory; `None` if nothing was, or if it is
+/// not wanted.
+///
+/// # Errors
+/// Why it cannot be recovered: nothing is shown of a part of it.
+fn recovered_aside(image: &Image, options: &MountOptions) -> Result<Option<Arc<Fs>>> {
+    if options.discard_unreplayed || !image.has_fsync_chain()? {
+        return Ok(None);
+    }
+    let why_not = |why: Error| Error::Recovery(format!("this version does not change such volumes ({why})"));
+    check_features(image.superblock().features(), false).and_then(|()| check_state(image, false)).map_err(why_not)?;
+    let needed = |damage: Error| Error::Recovery(format!("recovery needs what is damaged here: {damage}"));
+    whole_for_recovery(image, options).map_err(needed)?;
+    let overlay: Arc<dyn Device> = Arc::new(OverlayDevice::new(Arc::clone(image.device())));
+    let below = Image::open(Arc::clone(&overlay))?;
+    let mut steps = Steps::default();
+    let writable = MountOptions { read_only: false, ..options.clone() };
+    let written = assemble(&mut steps, &below, &below, writable, false)?;
+    let recovered = recover(&written, &mut steps, &below, &below)?;
+    drop(written);
+    let shown = Image::open(overlay)?;
+    let fs = assemble(&mut steps, &shown, &shown, options.clone(), true)?;
+    note_recovered(&fs, recovered);
+    Ok(Some(fs))
+}
+
+/// Puts a mounted volume together, as it was at its checkpoint.
+fn assemble(
+    steps: &mut Steps<Fs>,
+    image: &Image,
+    tables: &dyn Tables,
+    options: MountOptions,
+    read_only: bool,
+) -> Result<Arc<Fs>> {
+    let options = zoned::options(image, migrating::options(image, options));
+    let ground = steps.take("segments and logs", || Ground::load(image, tables, &options, read_only))?;
+    let layout = *image.layout();
+    let (device, by_host) = migrating::device(image);
+    let (device, zones) = zoned::device(image, read_only, device);
+    let io = BlockIo::new(device, ground.kbytes_written());
+    #[cfg(feature = "canary")]
+    options.canary.into_iter().for_each(|canary| io.planted.plant(canary));
+    let nat = Nat::new(&layout, options.node_cache_bytes, |b| image.nat_version(b));
+    steps.take("node table", || load_nat_journal(&nat, &io, image, tables, read_only))?;
+    let checkpoint = tables.checkpoint().clone();
+    let header = checkpoint.header();
+    // Node ids 0, 1 and 2 are not for use.
+    let space = Space::new(header.user_blocks(), u64::from(nat.max_nid()) - 3, counted(header));
+    let nids = FreeNids::new(header.next_free_nid(), &nat);
+    let wanted = ground.collectors(&options, &layout, header.reserved_segments());
+    let (collectors, data_logs) = zoned::bounded(image, options.gc.generations, wanted);
+    retain_page_memory(&options);
+    let budget = Budget::new(options.cache_bytes, options.write_back);
+    let nodes = Arc::new(NodeCache::new((options.node_cache_bytes / BLOCK_SIZE as u64) as usize));
+    let inodes = InodeTable::new(INODE_LIMIT.min(nodes.limit()), options.gc.protect);
+    let upkeep = {
+        let (nodes, budget) = (Arc::clone(&nodes), budget.clone());
+        move || Upkeep { nodes: nodes.dirty_count() as u64, dents: budget.dirty_in_dirs() }
+    };
+    let clock = Clock::starting_at(header.elapsed_time());
+    let streams = Streams::new(collectors, options.gc.generations, data_logs);
+    let placement = match ground {
+        Ground::Segments(tables) => {
+            let discards = if read_only { None } else { SegmentTables::discards(&layout, &options, &io) };
+            let aside = Aside::new(&layout, migrating::area(image, read_only), by_host, zones, discards);
+            Placement::Segments(tables.into_segments(image, &options, streams, aside, &io, clock, upkeep))
+        }
+        Ground::Infinite(logs) => Placement::Infinite(Box::new(logs.into_placement(&io, read_only))),
+    };
+    let vol =
+        Volume::new(image.superblock().clone(), io, placement, nat, nids, nodes, space, clock, read_only, &options);
+    let in_place = match vol.placement.segments() {
+        Some(_) => options.writes_in_place(layout.main_segments),
+        None => InPlace::Never,
+    };
+    let vol = Arc::new(vol);
+    let arm = Arm::new(&vol, &budget, &options, header.reserved_segments(), collectors);
+    let gate = Gate::new(&vol, arm.admissions(), arm.headroom());
+    let journal = Journal::new(&options, orphan_limit(&layout), &vol.io.planted);
+    let files = Files {
+        vol,
+        in_place,
+        inodes,
+        budget,
+        orphans: Orphans::new(orphan_limit(&layout)),
+        shape: steadyfs_rt::Mutex::new(&locks::RENAME, ()),
+        flusher: Flusher::new(),
+        since: Since::new(),
+        journal,
+        traffic: Traffic::default(),
+        gate,
+        order: OnceLock::new(),
+        options: Arc::new(options),
+    };
+    Ok(over(files, Committed::new(checkpoint, image.pack()), arm))
+}
+
+/// The floors above the files of a volume, whose last checkpoint is this one.
+fn over(files: Files, committed: Committed, arm: Arm) -> Arc<Fs> {
+    let files = Arc::new(files);
+    let durable = Durable::new(&files, committed);
+    let reclaim = Reclaim::new(&durable, arm);
+    let vol = Arc::clone(&files.vol);
+    let signal = vol.placement.discard_signal().filter(|_| !vol.read_only).cloned();
+    Arc::new(Fs {
+        vol,
+        files,
+        durable,
+        reclaim,
+        background: Background::new(),
+        discarder: signal.map(Discarder::new),
+        recovered: OnceLock::new(),
+        serving: OnceLock::new(),
+    })
+}
+
+/// The part of a mount that changes the volume: ends with a checkpoint that has everything that was durable.
+fn recover(fs: &Fs, steps: &mut Steps<Fs>, image: &Image, tables: &dyn Tables) -> Result<Recovered> {
+    let begin = steadyfs_rt::now();
+    steps.take("orphans", || fs.files.adopt_orphans(&tables.orphans()?))?;
+    let recovered = steps.take("recovery", || match fs.files.options.discard_unreplayed {
+        true => Ok(Recovered::default()),
+        false => fs.durable.roll_forward(image).map_err(while_recovering),
+    })?;
+    steps.take("first writes", || {
+        if recovered.is_empty() {
+            fs.vol.begin_writing()?;
+        }
+        let _change = fs.vol.begin_change()?;
+        fs.vol.placement.leave_holes()
+    })?;
+    // The checkpoint goes over the other pack, so this one has to be whole.
+    steps.take("checkpoint pack", || image.mend_pack())?;
+    steps.take("first checkpoint", || fs.durable.checkpoint(Cause::Mount))?;
+    fs.vol.placement.begin_reuse();
+    Ok(Recovered { elapsed: begin.elapsed(), ..recovered })
+}
+
+/// Keeps what there is to tell.
+fn note_recovered(fs: &Fs, found: Recovered) {
+    if !found.is_empty() {
+        let Recovered { files, nodes, batches, records, blocks, .. } = found;
+        tracing::info!(files, nodes, batches, records, blocks, "recovered what was fsynced after the last checkpoint");
+        let first = fs.recovered.set(found).is_ok();
+        assert!(first, "a volume is mounted once");
     }
 }
 

@@ -1,9 +1,8 @@
 //! What a mount for writing would refuse, found out on an overlay in memory. The device is only read.
 
 use super::steps::Steps;
-use super::{check_features, check_state, migrating};
+use super::{assemble, check_features, check_state, migrating, recover};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
 use crate::options::MountOptions;
 use crate::raw::Image;
 use std::sync::Arc;
@@ -32,5 +31,6 @@ fn try_out(image: &Image) -> Result<()> {
     let below = Image::open(overlay)?;
     let options = MountOptions { background_gc: false, ..MountOptions::default() };
     let mut steps = Steps::default();
-    Fs::assemble(&mut steps, &below, &below, options, false)?.recover(&mut steps, &below, &below).map(drop)
+    let fs = assemble(&mut steps, &below, &below, options, false)?;
+    recover(&fs, &mut steps, &below, &below).map(drop)
 }

@@ -7,6 +7,7 @@
 
 mod map;
 mod sample;
+mod statfs;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::fs::Fs;
 use crate::reclaim::host::buffer::GcMemory;
 pub use crate::reclaim::report::Skipped;
 use crate::reclaim::report::{GcReport, GcTimes, SectionCounts};
+use crate::volume::Volume;
 use crate::volume::discard::DiscardStats;
 use crate::volume::io::IoStats;
 use crate::volume::segments::migrating::MigrationStats;
@@ -247,7 +249,7 @@ impl Fs {
         VolumeStats {
             mounted_us: micros::of(self.vol.clock.mounted().elapsed()),
             read_only: self.is_read_only(),
-            volume: self.identity(),
+            volume: self.vol.identity(),
             serving: self.serving.get().map(|serving| serving()).unwrap_or_default(),
             app: AppStats { written_bytes, read_bytes },
             io: self.io_stats(),
@@ -258,8 +260,8 @@ impl Fs {
             gc: GcStats { done: self.gc_totals(), times: self.gc_times(), memory: self.gc_memory() },
             collectors,
             sections: self.sections(),
-            segments: self.segment_numbers(),
-            logs: self.log_numbers(),
+            segments: self.vol.segment_numbers(),
+            logs: self.vol.log_numbers(),
             records: self.migration_stats().unwrap_or_default(),
             zones: self.zone_stats().unwrap_or_default(),
             space: SpaceNumbers {
@@ -287,20 +289,22 @@ impl Fs {
     pub fn set_serving(&self, serving: Serving) {
         let _ = self.serving.set(serving);
     }
+}
 
+impl Volume {
     fn identity(&self) -> VolumeIdentity {
-        let superblock = &self.vol.sb;
+        let superblock = &self.sb;
         VolumeIdentity {
             kind: superblock.kind().to_owned(),
             label: superblock.label(),
             uuid: steadyfs_format::quote::uuid(&superblock.uuid()),
             features: superblock.features().names().map(str::to_owned).collect(),
-            size_bytes: self.vol.layout().block_count.saturating_mul(BLOCK_SIZE as u64),
+            size_bytes: self.layout().block_count.saturating_mul(BLOCK_SIZE as u64),
         }
     }
 
     fn log_numbers(&self) -> LogNumbers {
-        self.vol.placement.room().map_or_else(LogNumbers::default, |room| LogNumbers {
+        self.placement.room().map_or_else(LogNumbers::default, |room| LogNumbers {
             capacity: room.capacity,
             dead: room.dead,
             before_checkpoint: room.before_limit,
@@ -309,7 +313,7 @@ impl Fs {
     }
 
     fn segment_numbers(&self) -> SegmentNumbers {
-        let Some(segs) = self.vol.placement.segments().map(|segments| &segments.table) else {
+        let Some(segs) = self.placement.segments().map(|segments| &segments.table) else {
             return SegmentNumbers::default();
         };
         let (total, free) = (u64::from(segs.len()), segs.free_segments());

@@ -59,17 +59,40 @@ mod tests {
     use super::*;
     use crate::counters::Cause;
     use crate::durable::tests::journaled;
+    use crate::mkfs::{self, MkfsOptions};
+    use crate::raw::Image;
+    use crate::volume::nodes::slots;
     use crate::{Fs, MountOptions, NewInode};
     use std::sync::Arc;
+    use steadyfs_device::{Device, MemDevice};
+    use steadyfs_format::{Lba, Slot};
 
-    /// The mount that marked the superblock comes to nothing: other programs know the volume again.
+    /// A mount marks the superblock, and comes to nothing over a deleted file that it cannot free: other programs know
+    /// the volume again.
     #[test]
     fn a_mount_that_fails_takes_its_mark_back() {
-        let (device, fs) = journaled();
-        let marked = || Superblocks::read(&*device).chosen().unwrap().is_journaled();
-        assert!(marked(), "a mount with a journal marks the volume");
-        fs.vol.take_mark_back();
-        assert!(!marked(), "the mark stays");
+        let device = MemDevice::new(64 << 8);
+        mkfs::format(&device, &MkfsOptions::new([7; 16], 1_700_000_000)).unwrap();
+        let device = Arc::new(device);
+        let options = |more: &str| MountOptions::parse(&format!("background_gc=off,commit=0{more}")).unwrap();
+        let fs = Fs::mount(Arc::clone(&device) as Arc<dyn Device>, options("")).unwrap();
+        let root = fs.root().unwrap();
+        let file = fs.create(&root, b"file", &NewInode { mode: 0o100_644, ..NewInode::default() }).unwrap();
+        fs.write(&file, 0, &[1; 4096]).unwrap();
+        fs.unlink(&root, b"file").unwrap();
+        fs.sync().unwrap();
+        // After a power cut, its block is one that nobody has.
+        let crashed = Arc::new(device.fork());
+        let image = Image::open(Arc::clone(&crashed) as Arc<dyn Device>).unwrap();
+        let at = image.nat(file.ino().nid()).unwrap().lba;
+        let mut page = crashed.read_one(at.get()).unwrap();
+        let free = image.layout().main_end().get() - 1;
+        slots::set(page.make_mut(), image.superblock().features(), 0, Slot::At(Lba(free))).unwrap();
+        crashed.write(at.get(), vec![page]).unwrap();
+        let refused = Fs::mount(Arc::clone(&crashed) as Arc<dyn Device>, options(",journal=single")).err();
+        let said = refused.expect("a file cannot be freed").to_string();
+        assert!(said.ends_with("(mount step: deleted files)"), "{said}");
+        assert!(!Superblocks::read(&*crashed).chosen().unwrap().is_journaled(), "the mark stays");
     }
 
     /// Somebody syncs between the last checkpoint and the end of the mount: the next mount has it.
